@@ -16,7 +16,6 @@ from excitor.experiments.virtual.robot import Truth, loaded_parameters, plant_of
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.closed_chain import ClosedLoop, all_positions
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_model
 from excitor.robots.inertia import inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -90,7 +89,7 @@ class Coordinates:
     """
 
     tree: Tree
-    place: FloatArray  # (n_links,): positions of the tree's joints at the start
+    place: FloatArray  # (n,): the tree's position at the start
     free: IntArray  # (n,): links
     others: FloatArray  # (n_links, n): all from the free ones
     joints: FloatArray  # (n_joints, n): q from the free ones
@@ -122,8 +121,7 @@ def coordinates_of(robot: Robot, start: FloatArray) -> Coordinates:
     for senses in [*rotors, *friction, *robot.drive.motor_from_joint]:
         if not any(np.linalg.matrix_rank(np.array([row, senses @ joints]), tol=1e-9) < 2 for row in found):
             found.append(senses @ joints)
-    theta = tree.coupling @ position + tree.offset
-    return Coordinates(tree, theta, np.array(free), tree.coupling @ coordinates, joints, np.array(found))
+    return Coordinates(tree, position, np.array(free), tree.coupling @ coordinates, joints, np.array(found))
 
 
 class MujocoPlant:
@@ -149,7 +147,7 @@ class MujocoPlant:
         self.motors = [self.at.find(row) for row in known.gears]
         self.stuck = [self.at.find(row)[0] for row in np.eye(robot.n_joints)[known.stuck]]
         self.to_joints = np.linalg.pinv(self.at.joints.T)  # torques
-        self.felt, self.load = np.zeros((2, robot.n_joints))
+        self.felt = np.zeros(robot.n_joints)
         self.warm = known.temperature.copy()
 
     def state(self) -> tuple[FloatArray, FloatArray]:
@@ -158,7 +156,7 @@ class MujocoPlant:
 
     def set_drives(self, q: FloatArray, dq: FloatArray) -> None:
         """Set damping, dry friction and torques of the drives for the next control step, and warm them."""
-        damping, dry, self.torque, rubbed = self.friction.act((q, dq), self.load, self.warm)
+        damping, dry, self.torque, rubbed = self.friction.act(q, dq, self.warm)
         known, model, n = self.known, self.model, len(self.dof)
         carried = self.felt @ known.ungears
         lost = np.where(carried * (known.gears @ dq) > 0.0, known.loss[:, 0], known.loss[:, 1]) * np.abs(carried)
@@ -184,8 +182,7 @@ class MujocoPlant:
         held = -self.damping * (at.directions @ after)
         held[self.dry] += data.efc_force[data.ne : data.ne + data.nf]
         self.acceleration = at.joints @ (after - before) / self.h
-        self.load = self.to_joints @ (applied + held @ at.directions)
-        self.felt = self.load - self.known.rotors @ self.acceleration
+        self.felt = self.to_joints @ (applied + held @ at.directions) - self.known.rotors @ self.acceleration
 
 
 class Friction:
@@ -194,60 +191,42 @@ class Friction:
     def __init__(self, truth: Truth, chi: FloatArray, at: Coordinates) -> None:
         robot, terms, n = truth.robot, truth.robot.drive.friction, truth.robot.n_joints
         for term in terms:
-            if friction_model(term).compiled is None:
+            if term.model not in _KINDS:
                 raise ExcitorError(f"friction {term.parameter!r} is {term.model}, which is not simulated in MuJoCo")
         self.F, self.at, self.lost = chi[list(layout(robot).friction_columns)], at, warmth(truth)
+        self.kind, self.ambient = np.array([_KINDS.index(term.model) for term in terms]), truth.settings.ambient
         self.senses, self.acts = (np.array([getattr(t, k) for t in terms]).reshape(-1, n) for k in ("senses", "acts"))
         self.width, self.scale = (np.array([getattr(t, k) or 1.0 for t in terms]) for k in ("width", "scale"))
-        self.is_ = {kind: np.array([t.model == kind for t in terms], dtype=bool) for kind in _VALUES | {"load": None}}
         self.seat = np.array([np.argmax(np.abs(term.acts)) for term in terms], dtype=np.int64)
         places = [at.find(term.senses) for term in terms]
         self.row, self.multiple = np.array([r for r, _ in places], dtype=np.int64), np.array([x for _, x in places])
-        self.share = np.einsum("ti,ti->t", self.senses, self.acts) / np.einsum("ti,ti->t", self.senses, self.senses)
-        alike = np.isclose(self.acts, self.share[:, None] * self.senses, rtol=1e-9).all(axis=1)
-        resists = alike & (self.share > 0.0) & (self.F >= 0.0)  # the rest acts as a torque of the last sample
-        signed = self.is_["coulomb"] | self.is_["stribeck"] | self.is_["load"]
-        speed = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
-        self.dry = signed & resists & (self.width <= _DRY * (np.abs(self.senses) @ speed))
-        self.damps = resists & ~self.dry & (signed | self.is_["sqrt"] | self.is_["viscous"])
-        self.slip, self.last, self.ambient = np.zeros(len(terms)), np.full(len(terms), np.nan), truth.settings.ambient
+        resists = (self.kind < _OFFSET) & (self.F >= 0.0) & np.isclose(self.acts, self.senses).all(axis=1)
+        speed = np.abs(self.senses) @ np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
+        self.dry = resists & (self.kind > 0) & (self.width <= _DRY * speed)
+        self.damps = resists & ~self.dry  # all else acts as a torque
 
     def act(
-        self, state: tuple[FloatArray, FloatArray], load: FloatArray, warm: FloatArray
+        self, q: FloatArray, dq: FloatArray, warm: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Find damping and dry friction by direction, torques of what is neither, and all friction by joint."""
-        p, v = (self.senses @ x for x in state)
-        self.slip = np.clip(self.slip + np.where(np.isnan(self.last), 0.0, p - self.last) / self.scale, -1.0, 1.0)
-        self.last, sign = p, np.tanh(v / self.width)
+        p, v = self.scale * (self.senses @ q), self.senses @ dq
         F = self.F * np.maximum(COOLEST, 1.0 - self.lost * (warm[self.seat] - self.ambient))
-        size, g = np.ones(len(v)), np.zeros(len(v))
-        size[self.is_["load"]] = np.abs(self.acts @ load)[self.is_["load"]]
-        for kind, value in _VALUES.items():
-            mask = self.is_[kind]
-            g[mask] = value(p[mask] * self.scale[mask], v[mask], self.scale[mask], sign[mask])
-        g[self.is_["load"]] = (sign * size)[self.is_["load"]]
-        g[self.is_["maxwell-slip"]] = self.slip[self.is_["maxwell-slip"]]
-        turning = np.abs(v) > 1e-12
-        chord = np.where(turning, g / np.where(turning, v, 1.0), np.where(self.is_["viscous"], 1.0, size / self.width))
-        level = np.where(self.is_["stribeck"], np.exp(-np.abs(v) / self.scale), size)
-        one, n = F * self.share, len(self.at.directions)
-        damping, dry = np.zeros((2, n))
-        np.add.at(damping, self.row, self.damps * one * self.multiple**2 * chord)
-        np.add.at(dry, self.row, self.dry * one * np.abs(self.multiple) * level)
+        speed, one = np.maximum(np.abs(v), 1e-12), np.ones(len(v))
+        size = np.choose(
+            self.kind, [speed, one, np.exp(-speed / self.scale), np.sqrt(speed), one, np.sin(p), np.cos(p)]
+        )
+        sign = np.where(self.kind == 0, np.sign(v), np.tanh(v / self.width))
+        chord = np.where(self.kind == 0, 1.0, size * np.tanh(speed / self.width) / speed)
+        g = np.where(self.kind < _OFFSET, sign * size, size)
+        damping, dry = np.zeros((2, len(self.at.directions)))
+        np.add.at(damping, self.row, self.damps * F * self.multiple**2 * chord)
+        np.add.at(dry, self.row, self.dry * F * np.abs(self.multiple) * size)
         torque = -(F * g * ~(self.dry | self.damps)) @ self.acts @ self.at.joints
         return damping, dry, torque, (F * g) @ self.acts
 
 
-_VALUES: dict[str, Any] = {  # g of a term from its scaled position, velocity, scale and sign
-    "viscous": lambda p, v, scale, sign: v,
-    "coulomb": lambda p, v, scale, sign: sign,
-    "offset": lambda p, v, scale, sign: 1.0,
-    "sqrt": lambda p, v, scale, sign: sign * np.sqrt(np.abs(v)),
-    "stribeck": lambda p, v, scale, sign: sign * np.exp(-np.abs(v) / scale),
-    "ripple-sin": lambda p, v, scale, sign: np.sin(p),
-    "ripple-cos": lambda p, v, scale, sign: np.cos(p),
-    "maxwell-slip": lambda p, v, scale, sign: 0.0,
-}
+_KINDS = ("viscous", "coulomb", "stribeck", "sqrt", "offset", "ripple-sin", "ripple-cos")
+_OFFSET = _KINDS.index("offset")  # terms before it oppose the motion
 
 
 def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> str:
@@ -267,26 +246,18 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
     for j in np.setdiff1d(np.arange(at.tree.n_links), at.free):
         tendons.append(_tendon(f'name="t{j}"', [(j, -1.0), *zip(at.free, at.others[j], strict=True)]))
         equalities.append(f'<tendon tendon1="t{j}" {hard}/>')
-    sites: dict[int, str] = {}
-    for c, closure in enumerate(robot.mechanism.closures if isinstance(robot.mechanism, ClosedLoop) else ()):
-        names = [f"s{c}{k}" for k in "ab"]
-        for name, link, point in zip(names, closure.links, closure.points, strict=True):
-            sites[link] = sites.get(link, "") + f'<site name="{name}" pos="{_text(point)}"/>'
-        if closure.kind == "point" and len(closure) >= 2:
-            equalities.append(f'<connect site1="{names[0]}" site2="{names[1]}" {hard}/>')
-        elif closure.kind == "rod":
-            ends = "".join(f'<site site="{name}"/>' for name in names)
-            tendons.append(f'<spatial name="r{c}">{ends}</spatial>')
-            equalities.append(f'<tendon tendon1="r{c}" {hard}/>')
-        else:
+    for closure in robot.mechanism.closures if isinstance(robot.mechanism, ClosedLoop) else ():
+        if closure.kind != "point" or len(closure) < 2:
             raise ExcitorError(f"{robot.name}: a closure of kind {closure.kind} is not simulated in MuJoCo")
+        a, b = ("world" if link < 0 else f"b{link}" for link in closure.links)
+        equalities.append(f'<connect body1="{a}" body2="{b}" anchor="{_text(closure.points[0])}" {hard}/>')
     phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
     phi = robot.mechanism.tree_parameters(phi) if isinstance(robot.mechanism, ClosedLoop) else phi
     joints = {int(j): f'armature="{float(inertia)!r}" {soft}' for j, inertia in zip(at.free, rotors, strict=False)}
     return (
         '<mujoco><compiler angle="radian" inertiafromgeom="false"/>'
         f'<option gravity="{_text(at.tree.gravity)}" timestep="{step!r}" integrator="implicitfast" tolerance="1e-10"/>'
-        f"<worldbody>{sites.get(-1, '')}{''.join(_bodies(at, phi, joints, sites))}</worldbody>"
+        f"<worldbody>{''.join(_bodies(at, phi, joints))}</worldbody>"
         f"<tendon>{''.join(tendons)}</tendon><equality>{''.join(equalities)}</equality></mujoco>"
     )
 
@@ -296,22 +267,16 @@ def _tendon(attributes: str, parts: Any) -> str:
     return f"<fixed {attributes}>{inside}</fixed>"
 
 
-def _bodies(at: Coordinates, phi: FloatArray, joints: dict[int, str], sites: dict[int, str]) -> Iterator[str]:
+def _bodies(at: Coordinates, phi: FloatArray, joints: dict[int, str]) -> Iterator[str]:
     """Write links inside their parents, with the links' frames as they stand at the start."""
-    tree, frames = at.tree, np.empty((at.tree.n_links, 4, 4))
-    for j, theta in enumerate(at.place):
-        moved = np.eye(4)
-        if tree.sliding[j]:
-            moved[:3, 3] = theta * tree.axis[j]
-        else:
-            moved[:3, :3] = _turned(tree.axis[j], theta)
-        frames[j] = tree.before[j] @ moved @ tree.after[j]  # in the parent
+    tree, poses = at.tree, at.tree.poses(at.place[None])[0]
 
     def written(j: int) -> Iterator[str]:
+        T = poses[j] if tree.parents[j] < 0 else inverse(poses[tree.parents[j]]) @ poses[j]
         to_link, kind = inverse(tree.after[j]), "slide" if tree.sliding[j] else "hinge"
-        yield f'<body name="b{j}" pos="{_text(frames[j][:3, 3])}" quat="{_text(quaternion(frames[j][:3, :3]))}">'
+        yield f'<body name="b{j}" pos="{_text(T[:3, 3])}" quat="{_text(quaternion(T[:3, :3]))}">'
         yield f'{_inertial(phi[j])}<joint name="j{j}" type="{kind}" axis="{_text(to_link[:3, :3] @ tree.axis[j])}" '
-        yield f'pos="{_text(to_link[:3, 3])}" {joints.get(j, "")}/>{sites.get(j, "")}'
+        yield f'pos="{_text(to_link[:3, 3])}" {joints.get(j, "")}/>'
         for child in np.flatnonzero(tree.parents == j):
             yield from written(int(child))
         yield "</body>"
@@ -325,12 +290,6 @@ def _inertial(phi: FloatArray) -> str:
     if phi[9] <= 0.0:
         return f'<inertial pos="0 0 0" mass="{_LEAST_MASS}" diaginertia="{_LEAST_MASS} {_LEAST_MASS} {_LEAST_MASS}"/>'
     return inertial(phi + 1e-6 * phi[3] * (np.arange(10) == 0) if phi[0] == 0.0 else phi)
-
-
-def _turned(axis: FloatArray, angle: float) -> FloatArray:
-    x, y, z = axis
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) + np.sin(angle) * K + (1.0 - np.cos(angle)) * K @ K)
 
 
 def _text(values: FloatArray) -> str:
