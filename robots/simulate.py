@@ -5,7 +5,7 @@ A population of runs advances together: most of a step's cost is Python's overhe
 along a reference, in compiled code. A robot is packed for the compiled plant as a tree, its closures and its friction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -678,38 +678,13 @@ def follow(
     `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `position_noise` (n_samples,
     n_joints) is added to the positions that the controller reads.
     """
-    return follow_many(
-        robot,
-        reference,
-        servo,
-        chis=[prior(robot) if chi is None else chi],
-        position_noises=None if position_noise is None else [position_noise],
-        width=width,
-    )[0]
-
-
-def follow_many(
-    robot: Robot,
-    reference: Motion,
-    servo: Servo,
-    *,
-    chis: Sequence[FloatArray] | FloatArray,
-    position_noises: Sequence[FloatArray] | None = None,
-    width: float = WIDTH,
-) -> list[TrackedMotion]:
-    """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
-    shape = reference.q.shape
     check_shape(servo.kp, str(robot.n_joints), "servo.kp")
-    robot = smoothed(robot, width)
-    forward, controller = fed_forward(robot, reference, servo), packed_controller(servo)
-    done = []
-    for k, chi in enumerate(chis):
-        noise = None if position_noises is None else position_noises[k]
-        if noise is not None:
-            check_shape(noise, f"{shape[0]} {shape[1]}", "position_noise")
-        good, out = run_controlled(plain_plant(robot, chi), controller, reference, forward, noise)
-        done.append(until_lost(out, good, controller.step))
-    return done
+    if position_noise is not None:
+        check_shape(position_noise, f"{len(reference)} {robot.n_joints}", "position_noise")
+    robot, controller = smoothed(robot, width), packed_controller(servo)
+    plant, forward = plain_plant(robot, prior(robot) if chi is None else chi), fed_forward(robot, reference, servo)
+    good, out = run_controlled(plant, controller, reference, forward, position_noise)
+    return until_lost(out, good, controller.step)
 
 
 def smoothed(robot: Robot, width: float = WIDTH) -> Robot:

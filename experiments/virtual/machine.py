@@ -49,9 +49,9 @@ class Tracking:
 
     def data(self) -> dict[str, Any]:
         """Write it as plain data for JSON."""
-        controller = {key: getattr(self.controller, key) for key in ("step", "lag", "forget")}
-        by_joint = {key: getattr(self.controller, key).tolist() for key in ("kp", "kd")}
-        return {**controller, **by_joint, **{key: getattr(self, key).tolist() for key in ("error", "allowed")}}
+        servo, of = self.controller, {"error": self.error, "allowed": self.allowed}
+        by_joint = {key: x.tolist() for key, x in ({"kp": servo.kp, "kd": servo.kd} | of).items()}
+        return {"step": servo.step, "lag": servo.lag, "forget": servo.forget, **by_joint}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -176,8 +176,8 @@ def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotio
         done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
-            f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; a lower bandwidth_hz of "
-            "the virtual controller may hold it"
+            f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s, so nothing was written; "
+            "state rotor inertias, or slow the motion down"
         )
     tracking = tracked(truth, course, controller, (motion.q, forward), out)
     return TrueMotion(tracking, t[lead:], *out[:, lead:])
@@ -206,29 +206,24 @@ def check_tracking(tracking: Tracking, plan: Plan) -> None:
     robot = plan.robot
     worst = tracking.error / tracking.allowed
     shaken = tracking.chatter / CHATTER
-    j = int(np.argmax(np.maximum(worst, shaken)))
+    j, k = int(np.argmax(np.maximum(worst, shaken))), int(np.argmax(tracking.saturated))
     if max(worst[j], shaken[j]) <= 1.0:
         return
-    name, unit = robot.joint_names[j], ("m" if robot.mechanism.prismatic[j] else "rad")
-    said = f"{robot.name}: in run {plan.run!r} the virtual robot's joint {name} "
+    units = [("m", "N", "N/m") if slides else ("rad", "N m", "N m/rad") for slides in robot.mechanism.prismatic]
+    said = f"{robot.name}: in run {plan.run!r} the virtual robot's joint {robot.joint_names[j]} "
     if shaken[j] > worst[j]:
         said += f"chatters: its torque jumps from sample to sample {tracking.chatter[j]:.3g} times as far as planned"
     else:
-        said += f"is {tracking.error[j]:.3g} {unit} off its reference, more than the {tracking.allowed[j]:.3g} allowed"
-    k = int(np.argmax(tracking.saturated))
+        said += f"is {tracking.error[j]:.3g} {units[j][0]} off its reference, more than the {tracking.allowed[j]:.3g} allowed"
     if tracking.saturated[k] > _SATURATED:
-        drive = "" if k == j else f" of {robot.joint_names[k]}"
-        limit = f"{tracking.controller.limit[k]:.4g} N{'' if robot.mechanism.prismatic[k] else ' m'} at the motor"
-        share = f"{100.0 * tracking.saturated[k]:.2g} % of the time"
-        why = f"the drive{drive} is at its limit of {limit} for {share}; state a larger torque, or slow the motion down"
-    else:
-        stiffness = f"{tracking.controller.kp[j]:.3g} N{'/m' if unit == 'm' else ' m/rad'}"
+        limit, share = f"{tracking.controller.limit[k]:.4g} {units[k][1]}", 100.0 * tracking.saturated[k]
         why = (
-            f"a stable loop of {1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {stiffness}; state "
-            "rotor inertias, which make joints heavier, or the friction, of which unknown one is a share of the torque "
-            "limit, or slow the motion down"
+            f"the motor of {robot.joint_names[k]} is at its limit of {limit} for {share:.2g} % of the time; state more"
         )
-    raise ExcitorError(f"{said}: {why}; nothing was written")
+    else:
+        stiffness = f"{1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {tracking.controller.kp[j]:.3g}"
+        why = f"a stable loop of {stiffness} {units[j][2]}; state rotor inertias, the friction, a smaller torque limit"
+    raise ExcitorError(f"{said}: {why}, or slow the motion down; nothing was written")
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:

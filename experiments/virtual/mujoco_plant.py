@@ -4,19 +4,16 @@ Only the robot's description and the servo's code are shared with the other plan
 `frictionloss`, a soft constraint that creeps at rest instead of sticking. Steps are first order in their length.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from excitor.experiments.export.load import quaternion
-from excitor.experiments.export.mjcf import check_bodies, inertial
+from excitor.experiments.export.mjcf import ATTRIBUTES, Drive, bodies, check_bodies
 from excitor.experiments.virtual.robot import Truth, loaded_parameters, plant_of, warmth
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.closed_chain import ClosedLoop, all_positions
 from excitor.robots.errors import ExcitorError
-from excitor.robots.inertia import inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
@@ -242,7 +239,7 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
         rotors[row] += multiple**2 * chi[column]
     n, tendons, equalities = len(at.free), [], []
     for row, inertia in zip(at.directions[n:], rotors[n:], strict=True):
-        tendons.append(_tendon(f'armature="{float(inertia)!r}" {soft}', zip(at.free, row, strict=True)))
+        tendons.append(_tendon(f'armature="{float(inertia)!r}"', zip(at.free, row, strict=True)))
     for j in np.setdiff1d(np.arange(at.tree.n_links), at.free):
         tendons.append(_tendon(f'name="t{j}"', [(j, -1.0), *zip(at.free, at.others[j], strict=True)]))
         equalities.append(f'<tendon tendon1="t{j}" {hard}/>')
@@ -253,11 +250,22 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
         equalities.append(f'<connect body1="{a}" body2="{b}" anchor="{_text(closure.points[0])}" {hard}/>')
     phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
     phi = robot.mechanism.tree_parameters(phi) if isinstance(robot.mechanism, ClosedLoop) else phi
-    joints = {int(j): f'armature="{float(inertia)!r}" {soft}' for j, inertia in zip(at.free, rotors, strict=False)}
+    names, still = [f"j{j}" for j in range(at.tree.n_links)], dict.fromkeys(ATTRIBUTES, 0.0)
+    joints = {name: dict(still) for name in names}
+    for j, inertia in zip(at.free, rotors, strict=False):
+        joints[f"j{j}"]["armature"] = float(inertia)
+    lone = replace(
+        at.tree,
+        joint_names=tuple(names),
+        link_names=tuple(f"b{name[1:]}" for name in names),
+        coupling=np.eye(len(names)),
+        offset=np.zeros(len(names)),
+    )  # each joint by itself
+    place = at.tree.coupling @ at.place + at.tree.offset
     return (
-        '<mujoco><compiler angle="radian" inertiafromgeom="false"/>'
+        f'<mujoco><compiler angle="radian" inertiafromgeom="false"/><default><joint {soft}/><tendon {soft}/></default>'
         f'<option gravity="{_text(at.tree.gravity)}" timestep="{step!r}" integrator="implicitfast" tolerance="1e-10"/>'
-        f"<worldbody>{''.join(_bodies(at, phi, joints))}</worldbody>"
+        f"<worldbody>{''.join(bodies(lone, [_possible(body) for body in phi], place, Drive(joints, {}, ())))}</worldbody>"
         f"<tendon>{''.join(tendons)}</tendon><equality>{''.join(equalities)}</equality></mujoco>"
     )
 
@@ -267,29 +275,11 @@ def _tendon(attributes: str, parts: Any) -> str:
     return f"<fixed {attributes}>{inside}</fixed>"
 
 
-def _bodies(at: Coordinates, phi: FloatArray, joints: dict[int, str]) -> Iterator[str]:
-    """Write links inside their parents, with the links' frames as they stand at the start."""
-    tree, poses = at.tree, at.tree.poses(at.place[None])[0]
-
-    def written(j: int) -> Iterator[str]:
-        T = poses[j] if tree.parents[j] < 0 else inverse(poses[tree.parents[j]]) @ poses[j]
-        to_link, kind = inverse(tree.after[j]), "slide" if tree.sliding[j] else "hinge"
-        yield f'<body name="b{j}" pos="{_text(T[:3, 3])}" quat="{_text(quaternion(T[:3, :3]))}">'
-        yield f'{_inertial(phi[j])}<joint name="j{j}" type="{kind}" axis="{_text(to_link[:3, :3] @ tree.axis[j])}" '
-        yield f'pos="{_text(to_link[:3, 3])}" {joints.get(j, "")}/>'
-        for child in np.flatnonzero(tree.parents == j):
-            yield from written(int(child))
-        yield "</body>"
-
-    for root in np.flatnonzero(tree.parents < 0):
-        yield from written(int(root))
-
-
-def _inertial(phi: FloatArray) -> str:
-    """Write a body; one without mass, or a rod without inertia about itself, gets next to none."""
+def _possible(phi: FloatArray) -> FloatArray:
+    """Give a link without mass, or a rod without inertia about itself, next to none."""
     if phi[9] <= 0.0:
-        return f'<inertial pos="0 0 0" mass="{_LEAST_MASS}" diaginertia="{_LEAST_MASS} {_LEAST_MASS} {_LEAST_MASS}"/>'
-    return inertial(phi + 1e-6 * phi[3] * (np.arange(10) == 0) if phi[0] == 0.0 else phi)
+        return _LEAST_MASS * np.array([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
+    return np.asarray(phi + 1e-6 * phi[3] * (np.arange(10) == 0) * (phi[0] == 0.0))
 
 
 def _text(values: FloatArray) -> str:

@@ -25,7 +25,7 @@ from excitor.robots.inertia import (
 )
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot, posture
-from excitor.robots.simulate import LONGEST_STEP, Servo, design_inertia, packed_controller, plain_plant, steady_servo
+from excitor.robots.simulate import LONGEST_STEP, Servo, packed_controller, plain_plant, servo_for, steady_servo
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
@@ -416,22 +416,15 @@ def servo_of(truth: Truth, robot: Robot, motion: Motion, step: float) -> Servo:
     together weigh many times what they weigh elsewhere. There the loops are as stiff as the lightest motion allows.
     """
     settings, chi = truth.settings, prior(robot)
-    inertia = design_inertia(robot, motion, chi)
-    bandwidth = settings.bandwidth_hz
-    if settings.resonance_hz is not None:
-        inertia = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * inertia)
-        bandwidth = min(bandwidth, settings.resonance_hz)
-    omega = 2.0 * np.pi * bandwidth
-    servo = Servo(
-        kp=omega**2 * inertia,
-        kd=2.0 * settings.damping_ratio * omega * inertia,
-        rate_hz=1.0 / step,
-        inertia=inertia,
-        velocity_filter=settings.velocity_filter,
-        lag=settings.current_lag,
+    bandwidth = min(settings.bandwidth_hz, settings.resonance_hz or np.inf)
+    tuned = servo_for(
+        robot, motion, bandwidth_hz=bandwidth, damping=settings.damping_ratio, chi=chi, rate_hz=1.0 / step
     )
+    servo = replace(tuned, velocity_filter=settings.velocity_filter, lag=settings.current_lag)
     if settings.resonance_hz is not None:
-        return servo
+        assert servo.inertia is not None
+        felt = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * servo.inertia) / servo.inertia
+        return replace(servo, kp=servo.kp * felt, kd=servo.kd * felt)
     chi = loaded_parameters(truth, robot)
     poses = motion.q[:: max(1, len(motion) // 200)], random_motion(robot, POSES, seed=truth.seed).q
     return steady_servo(servo, *(mass_matrix(truth.robot, q, chi) for q in poses))
