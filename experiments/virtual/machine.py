@@ -214,12 +214,12 @@ def check_tracking(tracking: Tracking, plan: Plan) -> None:
     if shaken[j] > worst[j]:
         said += f"chatters: its torque jumps from sample to sample {tracking.chatter[j]:.3g} times as far as planned"
     else:
-        said += f"is {tracking.error[j]:.3g} {units[j][0]} off its reference, more than the {tracking.allowed[j]:.3g} allowed"
+        off, allowed = f"{tracking.error[j]:.3g} {units[j][0]}", f"{tracking.allowed[j]:.3g}"
+        said += f"is {off} off its reference, more than the {allowed} allowed"
     if tracking.saturated[k] > _SATURATED:
-        limit, share = f"{tracking.controller.limit[k]:.4g} {units[k][1]}", 100.0 * tracking.saturated[k]
-        why = (
-            f"the motor of {robot.joint_names[k]} is at its limit of {limit} for {share:.2g} % of the time; state more"
-        )
+        limit = f"its limit of {tracking.controller.limit[k]:.4g} {units[k][1]}"
+        share = f"{100.0 * tracking.saturated[k]:.2g} % of the time"
+        why = f"the motor of {robot.joint_names[k]} is at {limit} for {share}; state more"
     else:
         stiffness = f"{1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {tracking.controller.kp[j]:.3g}"
         why = f"a stable loop of {stiffness} {units[j][2]}; state rotor inertias, the friction, a smaller torque limit"

@@ -229,16 +229,35 @@ _OFFSET = _KINDS.index("offset")  # terms before it oppose the motion
 def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> str:
     """Write the true robot as MJCF, its joints' zeros at the start of the run."""
     check_bodies(robot, chi)
-    soft = f'solreffriction="{2.0 * step!r} 1" solimpfriction="{_RIGID}"'
-    hard = f'solref="{2.0 * step!r} 1" solimp="{_RIGID}"'
-    rotors = np.zeros(len(at.directions))
+    rotors, n_links = np.zeros(len(at.directions)), at.tree.n_links
     for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
         if not np.allclose(rotor.senses, rotor.acts):
             raise ExcitorError(f"rotor {rotor.parameter!r} does not act where it senses; use the engine excitor")
         row, multiple = at.find(rotor.senses)
         rotors[row] += multiple**2 * chi[column]
-    n, tendons, equalities = len(at.free), [], []
-    for row, inertia in zip(at.directions[n:], rotors[n:], strict=True):
+    phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
+    phi = robot.mechanism.tree_parameters(phi) if isinstance(robot.mechanism, ClosedLoop) else phi
+    joints = {f"j{j}": dict.fromkeys(ATTRIBUTES, 0.0) for j in range(n_links)}
+    for j, inertia in zip(at.free, rotors, strict=False):
+        joints[f"j{j}"]["armature"] = float(inertia)
+    names = {"joint_names": tuple(joints), "link_names": tuple(f"b{j}" for j in range(n_links))}
+    single = replace(at.tree, coupling=np.eye(n_links), offset=np.zeros(n_links), **names)
+    place = at.tree.coupling @ at.place + at.tree.offset
+    written = bodies(single, [_possible(body) for body in phi], place, Drive(joints, {}, ()))
+    tendons, equalities = _couplings(robot, at, rotors[len(at.free) :], f'solref="{2.0 * step!r} 1" solimp="{_RIGID}"')
+    soft = f'solreffriction="{2.0 * step!r} 1" solimpfriction="{_RIGID}"'
+    return (
+        f'<mujoco><compiler angle="radian" inertiafromgeom="false"/><default><joint {soft}/><tendon {soft}/></default>'
+        f'<option gravity="{_text(at.tree.gravity)}" timestep="{step!r}" integrator="implicitfast" tolerance="1e-10"/>'
+        f"<worldbody>{''.join(written)}</worldbody><tendon>{''.join(tendons)}</tendon>"
+        f"<equality>{''.join(equalities)}</equality></mujoco>"
+    )
+
+
+def _couplings(robot: Robot, at: Coordinates, rotors: FloatArray, hard: str) -> tuple[list[str], list[str]]:
+    """Write tendons of shared drives, and equalities of coupled links and closures."""
+    tendons, equalities = [], []
+    for row, inertia in zip(at.directions[len(at.free) :], rotors, strict=True):
         tendons.append(_tendon(f'armature="{float(inertia)!r}"', zip(at.free, row, strict=True)))
     for j in np.setdiff1d(np.arange(at.tree.n_links), at.free):
         tendons.append(_tendon(f'name="t{j}"', [(j, -1.0), *zip(at.free, at.others[j], strict=True)]))
@@ -248,26 +267,7 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
             raise ExcitorError(f"{robot.name}: a closure of kind {closure.kind} is not simulated in MuJoCo")
         a, b = ("world" if link < 0 else f"b{link}" for link in closure.links)
         equalities.append(f'<connect body1="{a}" body2="{b}" anchor="{_text(closure.points[0])}" {hard}/>')
-    phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
-    phi = robot.mechanism.tree_parameters(phi) if isinstance(robot.mechanism, ClosedLoop) else phi
-    names, still = [f"j{j}" for j in range(at.tree.n_links)], dict.fromkeys(ATTRIBUTES, 0.0)
-    joints = {name: dict(still) for name in names}
-    for j, inertia in zip(at.free, rotors, strict=False):
-        joints[f"j{j}"]["armature"] = float(inertia)
-    lone = replace(
-        at.tree,
-        joint_names=tuple(names),
-        link_names=tuple(f"b{name[1:]}" for name in names),
-        coupling=np.eye(len(names)),
-        offset=np.zeros(len(names)),
-    )  # each joint by itself
-    place = at.tree.coupling @ at.place + at.tree.offset
-    return (
-        f'<mujoco><compiler angle="radian" inertiafromgeom="false"/><default><joint {soft}/><tendon {soft}/></default>'
-        f'<option gravity="{_text(at.tree.gravity)}" timestep="{step!r}" integrator="implicitfast" tolerance="1e-10"/>'
-        f"<worldbody>{''.join(bodies(lone, [_possible(body) for body in phi], place, Drive(joints, {}, ())))}</worldbody>"
-        f"<tendon>{''.join(tendons)}</tendon><equality>{''.join(equalities)}</equality></mujoco>"
-    )
+    return tendons, equalities
 
 
 def _tendon(attributes: str, parts: Any) -> str:
