@@ -240,8 +240,8 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
     joints = {f"j{j}": dict.fromkeys(ATTRIBUTES, 0.0) for j in range(n_links)}
     for j, inertia in zip(at.free, rotors, strict=False):
         joints[f"j{j}"]["armature"] = float(inertia)
-    names = {"joint_names": tuple(joints), "link_names": tuple(f"b{j}" for j in range(n_links))}
-    single = replace(at.tree, coupling=np.eye(n_links), offset=np.zeros(n_links), **names)
+    links, one, zero = tuple(f"b{j}" for j in range(n_links)), np.eye(n_links), np.zeros(n_links)
+    single = replace(at.tree, joint_names=tuple(joints), link_names=links, coupling=one, offset=zero)
     place = at.tree.coupling @ at.place + at.tree.offset
     written = bodies(single, [_possible(body) for body in phi], place, Drive(joints, {}, ()))
     tendons, equalities = _couplings(robot, at, rotors[len(at.free) :], f'solref="{2.0 * step!r} 1" solimp="{_RIGID}"')
