@@ -57,6 +57,28 @@ class Processing(Table):
     settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
 
 
+class StatedController(Table):
+    """The robot's controller, for methods that simulate it: PD gains at the joints, or the bandwidth they are tuned to.
+
+    Gains are in N m/rad and N m s/rad, or N/m and N s/m, an entry a joint.
+    """
+
+    kp: list[Positive] | None = None
+    kd: list[Positive] | None = None
+    bandwidth_hz: Positive | None = None
+    damping_ratio: Positive = 0.7
+    rate_hz: Positive | None = None  # a whole multiple of the logs'; none: about 1 kHz
+    velocity_filter_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.0
+    lag_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.0  # of computation and current loop
+    feedforward: Literal["model", "none"] = "model"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.kp is None) != (self.kd is None) or (self.kp is None) == (self.bandwidth_hz is None):
+            raise ValueError("give kp and kd, with an entry for each joint, or bandwidth_hz")
+        return self
+
+
 class Identification(Table):
     """Model and method of the identification."""
 
@@ -69,6 +91,7 @@ class Identification(Table):
     tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
     consistent: bool = True
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
+    controller: StatedController | None = None  # none: one is assumed
 
 
 class Matlab(Table):

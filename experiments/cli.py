@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -367,21 +367,28 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
+    engine: Annotated[Literal["excitor", "mujoco"], typer.Option(help="Whose dynamics move the robot.")] = "excitor",
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
 
-    Logs are in the vendors' formats; the true parameters are in truth.json.
+    Logs are in the vendors' formats; the true parameters and the servo are in truth.json. Nothing is written where the
+    robot does not follow its programs. The engine mujoco, an extra, shares no dynamics with Excitor's models; its dry
+    friction creeps at rest.
 
     \b
     Examples:
       excitor simulate my-cell
       excitor simulate my-cell --target ros2 --fault flipped-sign:j2 --seed 3
+      excitor simulate my-cell --engine mujoco
     """
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh):
+    good = run_simulate(
+        folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh, engine=engine
+    )
+    if not good:
         raise typer.Exit(1)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import (
-    ASSUMED,
     ComparisonProblem,
     Tell,
     UnusableData,
@@ -25,6 +24,7 @@ from excitor.experiments.identification import (
     baselines_of,
     beginning,
     chosen_weight,
+    controller_words,
     data_doubts,
     fit_consistent,
     impossible_values,
@@ -330,7 +330,7 @@ def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> An
         return Answer(method, None, None, refused=UNCONTROLLED)
     found = answer(method, problem)
     if method in SIMULATING and problem.servo is not None and found.estimate is not None:
-        return replace(found, notes=(*found.notes, ASSUMED))
+        return replace(found, notes=(*found.notes, controller_words(prepared.examined.campaign)))
     return found
 
 
@@ -556,7 +556,7 @@ def in_closed_loop(
     problem, robot, servo = prepared.problem, prepared.problem.robot, prepared.problem.servo
     if servo is None:
         return None
-    rows = []
+    rows, words = [], controller_words(prepared.examined.campaign)
     for entry in judged:
         chi = standard_parameters(robot, entry.estimate)
         for role, run in runs.items():
@@ -572,7 +572,7 @@ def in_closed_loop(
             errors = torque_share(prepared, run, done.tau), mean_square(done.position_rms)
             rows.append(SimulatedRun(entry.name, run.run, role, *errors, len(run) / run.sample_rate_hz))
     said = (
-        f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {ASSUMED}. Open loop would show how "
+        f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {words}. Open loop would show how "
         "far errors integrate through a geared drive, not how good a model is."
     )
     return ModelSimulations("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import FILE, OpenCampaign
+from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
 from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
@@ -55,7 +55,7 @@ from excitor.robots.friction import friction_model
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.simulate import Servo, servo_for
+from excitor.robots.simulate import Servo, dampings, servo_for, steady_servo
 from excitor.robots.tree import Tree
 
 Tell = Callable[[str], None]
@@ -865,18 +865,20 @@ def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) ->
 
 def simulating_problem(runs: Runs, problem: Problem) -> Problem:
     """Add an assumed controller for methods that simulate, and the commanded motion."""
-    servo = servo_of(problem.robot, runs.training, problem.regression)
+    servo = servo_of(problem.robot, runs.training, problem.regression, runs.campaign.content.identify.controller)
     references = planned_references(runs.alignments, runs.training, None if servo is None else servo.rate_hz)
     return replace(problem, servo=servo, references=references)
 
 
-def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo | None:
+def servo_of(
+    robot: Robot, runs: list[Samples], regression: Regression, stated: StatedController | None = None
+) -> Servo | None:
     """Build a controller with the model of least squares, or else the prior; None where neither has a mass."""
     try:
         chi = standard_parameters(robot, wls(compress(regression)))
     except RankDeficient:
-        return assumed_servo(robot, runs, prior(robot))
-    return assumed_servo(robot, runs, chi) or assumed_servo(robot, runs, prior(robot))
+        chi = prior(robot)
+    return tuned_servo(robot, runs, chi, stated) or tuned_servo(robot, runs, prior(robot), stated)
 
 
 def kept_back(examined: UsableRuns) -> UsableRuns:
@@ -963,24 +965,69 @@ ASSUMED = (
     f"the robot's controller is unknown, so one of {BANDWIDTH_HZ:g} Hz was assumed, which is fed "
     "forward the torques of a model"
 )
+STATED = "the controller is that of [identify] controller"
 
 
-def assumed_servo(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> Servo | None:
-    """Build a stiff controller with a model, a whole multiple as fast as the logs; None where that is impossible."""
+def controller_words(campaign: OpenCampaign) -> str:
+    """Say which controller is simulated."""
+    return ASSUMED if campaign.content.identify.controller is None else STATED
+
+
+def tuned_servo(
+    robot: Robot, runs: Sequence[Samples], chi: FloatArray, stated: StatedController | None
+) -> Servo | None:
+    """Build the stated controller, or a stiff one with a model; None where that is impossible.
+
+    It is a whole multiple as fast as the logs. Gains that are not stated are lowered where they make no stable loop.
+    """
     moving = [run for run in runs if not run.static]
     rates = {run.sample_rate_hz for run in moving}
     if len(rates) != 1 or not positive(robot, moving, chi):
         return None
     rate = rates.pop()
     fast = rate * max(1, int(np.ceil(RATE_HZ / rate - 1e-9)))
-    servo = servo_for(robot, moving[0].motion, bandwidth_hz=BANDWIDTH_HZ, chi=chi, rate_hz=fast)
-    return Servo(servo.kp, servo.kd, fast, feedforward=chi, inertia=servo.inertia)
+    if stated is None:
+        stated = StatedController(bandwidth_hz=BANDWIDTH_HZ)
+    masses, bandwidth = mass_matrix(robot, poses_of(moving), chi), stated.bandwidth_hz or BANDWIDTH_HZ
+    if stated.kp is not None and {len(stated.kp), len(stated.kd or ())} != {robot.n_joints}:
+        raise ExcitorError(
+            f"[identify] controller: kp has {len(stated.kp)} entries and kd {len(stated.kd or ())}, expected "
+            f"{robot.n_joints}, one for each of {', '.join(robot.joint_names)}"
+        )
+    tuned = servo_for(
+        robot,
+        moving[0].motion,
+        bandwidth_hz=bandwidth,
+        damping=stated.damping_ratio,
+        chi=chi,
+        rate_hz=stated.rate_hz or fast,
+    )
+    servo = replace(
+        tuned,
+        kp=tuned.kp if stated.kp is None else np.array(stated.kp),
+        kd=tuned.kd if stated.kd is None else np.array(stated.kd),
+        feedforward=chi if stated.feedforward == "model" else None,
+        velocity_filter=stated.velocity_filter_s,
+        lag=stated.lag_s,
+    )
+    if stated.kp is None:
+        return steady_servo(servo, masses, masses)
+    if dampings(servo, masses).min() <= 0.0:
+        raise ExcitorError(
+            f"[identify] controller: these gains make no stable loop of {servo.rate_hz:g} Hz with the identified "
+            "masses; gains are at the joints, in N m/rad and N m s/rad: check them, rate_hz and lag_s"
+        )
+    return servo
 
 
 def positive(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> bool:
     """Return True if the mass matrix of a model is positive definite along runs: gains are tuned on it."""
-    q = np.concatenate([run.motion.q[:: max(1, len(run) // 200)] for run in runs])
-    return bool(np.linalg.eigvalsh(mass_matrix(robot, q, chi)).min() > 0.0)
+    return bool(np.linalg.eigvalsh(mass_matrix(robot, poses_of(runs), chi)).min() > 0.0)
+
+
+def poses_of(runs: Sequence[Samples]) -> FloatArray:
+    """Pick positions along runs, some 200 of each."""
+    return np.concatenate([run.motion.q[:: max(1, len(run) // 200)] for run in runs])
 
 
 def planned_references(
@@ -1010,8 +1057,7 @@ def seconds_of(method: str, problem: Problem) -> float:
         replay = set_up_replay(problem.robot, [run], problem.servo)
     except ExcitorError:
         return 0.0
-    chi = problem.servo.feedforward
-    assert chi is not None
+    chi = prior(problem.robot) if problem.servo.feedforward is None else problem.servo.feedforward
     simulate_runs(replay, chi, problem.servo)  # compiled
     begun = time.process_time()
     simulate_runs(replay, chi, problem.servo)

@@ -9,7 +9,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,7 @@ from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.virtual.loggers import settings_for, write
-from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_program
+from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Engine, Fault, RecordedRun, aimed, run_program
 from excitor.experiments.virtual.robot import (
     Settings,
     Truth,
@@ -57,6 +57,7 @@ from excitor.robots.tree import Tree
 
 TRUTH = "truth.json"
 Listen = Callable[[str], None]
+Servos = dict[str, dict[str, Any]]  # of programs: gains, and how well they were followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class SimulationOptions:
     fresh: bool = False  # earlier simulated logs are replaced
     format: str | None = None  # of the log, where a target has several
     settings: Settings | None = None
+    engine: Engine = "excitor"  # whose plant moves
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,20 +105,25 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
             check_free(campaign.folder, name, asked.fresh)
     faults = [aim(fault_of(text, plans[0].robot), plans, asked.seed) for text in asked.faults]
     truth = true_robot(campaign, plans, asked)
-    sentence = (
-        json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
-    )
-    if not all(refused.values()):
-        write_atomically(campaign.folder / TRUTH, sentence)
-    digest = hashlib.sha256(sentence.encode()).hexdigest()
-    return [
-        SimulationResult(name, None, {}, refused[name])
-        if refused[name]
-        else _Stage(campaign, name, replace(asked, format=_form(name, asked, names)), truth, tuple(faults), digest).run(
-            plans, listen
-        )
+    stages = [
+        _Stage(campaign, name, replace(asked, format=_form(name, asked, names)), truth, tuple(faults))
         for name in names
+        if not refused[name]
     ]
+    with ExitStack() as stack:
+        folders = [stack.enter_context(new_logs(campaign.folder, stage.target)) for stage in stages]
+        programs = [stage.programs(folder, plans, listen) for stage, folder in zip(stages, folders, strict=True)]
+        drawn = truth_data(truth) | {"engine": asked.engine, "faults": [_said(fault, plans[0]) for fault in faults]}
+        drawn["servos"] = {name: servo for _, servos in programs for name, servo in servos.items()}
+        sentence = json.dumps(drawn, indent=1) + "\n"
+        digest = hashlib.sha256(sentence.encode()).hexdigest()
+        made = {
+            stage.target: stage.close(folder, plans[0], logs, digest)
+            for stage, folder, (logs, _) in zip(stages, folders, programs, strict=True)
+        }
+        if stages:
+            write_atomically(campaign.folder / TRUTH, sentence)
+    return [made.get(name) or SimulationResult(name, None, {}, refused[name]) for name in names]
 
 
 def simulate_run(
@@ -188,28 +195,31 @@ class _Stage:
     asked: SimulationOptions
     truth: Truth
     faults: tuple[Fault, ...]
-    truth_digest: str
 
-    def run(self, plans: Sequence[Plan], listen: Listen) -> SimulationResult:
-        """Run the programs, and write their logs."""
+    def programs(self, folder: Path, plans: Sequence[Plan], listen: Listen) -> tuple[list[dict[str, Any]], Servos]:
+        """Run the programs and write their logs; describe each, and its servo."""
         names = program_names_of(plans, registry.target(self.target))
         chosen = [(name, plan) for name, plan in zip(names, plans, strict=True) if self.asked.dry or not plan.dry]
-        with new_logs(self.campaign.folder, self.target) as folder:
-            programs = []
-            for k, (name, plan) in enumerate(chosen, start=1):
-                listen(f"simulating {self.target}/{name}, {k} of {len(chosen)}")
-                programs.append(self._program(folder, name, plan))
-            data = {**self._head(plans[0]), "programs": programs}
-            (folder / MARK).write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", "utf-8")
+        logs, servos = [], {}
+        for k, (name, plan) in enumerate(chosen, start=1):
+            listen(f"simulating {self.target}/{name}, {k} of {len(chosen)}")
+            log, servos[f"{self.target}/{name}"] = self._program(folder, name, plan)
+            logs.append(log)
+        return logs, servos
+
+    def close(self, folder: Path, plan: Plan, logs: list[dict[str, Any]], truth_digest: str) -> SimulationResult:
+        """Write what the logs are."""
+        data = {**self._head(plan), "truth_sha256": truth_digest, "programs": logs}
+        (folder / MARK).write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", "utf-8")
         return SimulationResult(self.target, self.campaign.folder / "logs" / self.target, data)
 
-    def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
+    def _program(self, folder: Path, name: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
         form = format_of(self.target, self.asked.format)
         truth = replace(self.truth, settings=settings_for(self.target, form, plan, self.truth.settings))
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
-        recorded = run_program(truth, plan, seed=seed, faults=self.faults)
+        recorded = run_program(truth, plan, seed=seed, faults=self.faults, engine=self.asked.engine)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
-        return {
+        described = {
             "program": name,
             "run": plan.run,
             "role": plan.role,
@@ -220,6 +230,7 @@ class _Stage:
             "files": digests(folder, paths),
             "truth": _truth_while_measured(truth, recorded),
         }
+        return described, recorded.tracking.data()
 
     def _head(self, plan: Plan) -> dict[str, Any]:
         manifest = self.campaign.folder / PROGRAMS / self.target / MANIFEST
@@ -231,13 +242,13 @@ class _Stage:
             "log_format": format_of(self.target, self.asked.format).name,
             "log": declared_for(self.target, plan.robot, self.asked.format),
             "seed": self.asked.seed,
+            "engine": self.asked.engine,
             "faults": [_said(fault, plan) for fault in self.faults],
             "made_from_sha256": {
                 "campaign": self.campaign.digest,
                 DESIGN: design_digest(self.campaign.folder),
                 MANIFEST: hashlib.sha256(manifest.read_bytes()).hexdigest(),
             },
-            "truth_sha256": self.truth_digest,
         }
 
 

@@ -5,7 +5,7 @@ A population of runs advances together: most of a step's cost is Python's overhe
 along a reference, in compiled code. A robot is packed for the compiled plant as a tree, its closures and its friction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -550,6 +550,7 @@ class Servo:
     feedforward: FloatArray | None = None  # (n_params,)
     inertia: FloatArray | None = None  # (n_joints,): what the gains were tuned on, where that is known
     velocity_filter: float = 0.0  # s: time constant of the velocity estimate; 0 for the bare backward difference
+    lag: float = 0.0  # s: time constant of the current loop, with what the computation takes
 
     def __post_init__(self) -> None:
         freeze(self, kp="n_joints", kd="n_joints")
@@ -559,8 +560,14 @@ class Servo:
             freeze(self, feedforward="n_params")
         if not 0.0 < self.rate_hz < np.inf:
             raise ValueError(f"rate_hz is {self.rate_hz}, expected a positive frequency")
-        if not 0.0 <= self.velocity_filter < np.inf:
-            raise ValueError(f"velocity_filter is {self.velocity_filter}, expected 0 s or a time constant")
+        for name in ("velocity_filter", "lag"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 s or a time constant")
+
+    @property
+    def forget(self) -> float:
+        """Share of the old velocity estimate that a new one keeps."""
+        return float(np.exp(-1.0 / (self.rate_hz * self.velocity_filter))) if self.velocity_filter > 0.0 else 0.0
 
 
 def servo_for(
@@ -594,6 +601,69 @@ def design_inertia(robot: Robot, motion: Motion, chi: FloatArray | None = None) 
     return inertia
 
 
+STEADY, HELD = 0.25, 0.02  # damping ratios: that gains are lowered to, and below which no loop is simulated
+DAMPED = 0.1  # least damping ratio along a motion with which gains stay as they are
+_SWEEPS, _TAKEN = 4, 0.6  # over the joints, whose gains rise each time by this share of what stays stable
+
+
+def loop_poles(servo: Servo, masses: FloatArray) -> NDArray[np.complex128]:
+    """Find the eigenvalues of one control step's map about poses with these mass matrices, (n_poses, 5 n_joints).
+
+    The state is (q, dq, torque, last q, velocity estimate) of ddq = M⁻¹ u, exactly integrated under a command g that is
+    held for a step h: u = g + (u₀ - g) exp(-t / lag). Friction, which damps, is left out.
+    """
+    n, h, lag, f = masses.shape[-1], 1.0 / servo.rate_hz, servo.lag, servo.forget
+    left = float(np.exp(-h / lag)) if lag > 0.0 else 0.0
+    once, twice = lag * (1.0 - left), lag * h - lag**2 * (1.0 - left)  # integrals of what is left of u₀ - g
+    q, dq, u, last, kept = np.eye(5 * n).reshape(5, n, 5 * n)
+    estimate = f * kept + (1.0 - f) / h * (q - last)
+    g = -servo.kp[:, None] * q - servo.kd[:, None] * estimate
+    pushed = np.linalg.solve(masses[:, None], np.stack([h * g + once * (u - g), h * h / 2.0 * g + twice * (u - g)]))
+    rows = [q + h * dq + pushed[:, 1], dq + pushed[:, 0], g + left * (u - g), q, estimate]
+    steps = np.concatenate([np.broadcast_to(row, (len(masses), n, 5 * n)) for row in rows], axis=1)
+    return np.asarray(np.linalg.eigvals(steps), dtype=np.complex128)
+
+
+def dampings(servo: Servo, masses: FloatArray) -> FloatArray:
+    """Compute the least damping ratio of the closed loop in each pose, (n_poses,); below 0 it is unstable."""
+    poles = loop_poles(servo, masses)
+    s = np.log(np.where(np.abs(poles) > 1e-9, poles, 1e-9))
+    return np.asarray((-s.real / np.maximum(np.abs(s), 1e-12)).min(axis=1))
+
+
+def steady_servo(servo: Servo, along: FloatArray, elsewhere: FloatArray) -> Servo:
+    """Return the servo if its loop is damped with the mass matrices along a motion, and stable with those elsewhere.
+
+    Otherwise gains are lowered, those of light and coupled joints most: where they are proportional to inertias D, all
+    modes are those of one joint with the eigenvalues of M⁻¹ D for gains, of which `STEADY` allows some largest value.
+    A bandwidth that the time step damps with no gain is lowered first.
+    """
+    if dampings(servo, along).min() >= DAMPED and dampings(servo, elsewhere).min() >= HELD:
+        return servo
+    J = servo.kd if servo.inertia is None else servo.inertia
+    k = int(np.argmax(servo.kp / servo.kd))
+    one = replace(servo, kp=servo.kp[k : k + 1] / J[k], kd=servo.kd[k : k + 1] / J[k], inertia=None, feedforward=None)
+    gains, slower = np.geomspace(64.0, 1e-6, 300), 1.0
+    while (damped := dampings(one, 1.0 / gains[:, None, None])).max() < 2.0 * STEADY:
+        one, slower = replace(one, kp=0.8 * one.kp), 0.8 * slower
+    largest = gains[np.argmax(damped >= STEADY)]
+    D = fitting_inertia(J / largest, np.concatenate([along, elsewhere])) * largest
+    return replace(servo, kp=slower * servo.kp * D / J, kd=servo.kd * D / J)
+
+
+def fitting_inertia(wanted: FloatArray, masses: FloatArray) -> FloatArray:
+    """Find inertias D of single joints, none above those wanted, with M - D positive in all poses, (n_joints,).
+
+    All are lowered alike until that holds; then each is raised in turn, by what 1 / (M - D)⁻¹ₖₖ allows.
+    """
+    D = 0.9 * wanted * min(1.0, 1.0 / float(np.linalg.eigvals(np.linalg.solve(masses, np.diag(wanted))).real.max()))
+    for _ in range(_SWEEPS):
+        for k in range(len(D)):
+            slack = 1.0 / float(np.linalg.inv(masses - np.diag(D))[:, k, k].max())
+            D[k] = min(wanted[k], D[k] + _TAKEN * slack)
+    return np.asarray(D)
+
+
 def follow(
     robot: Robot,
     reference: Motion,
@@ -608,38 +678,13 @@ def follow(
     `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `position_noise` (n_samples,
     n_joints) is added to the positions that the controller reads.
     """
-    return follow_many(
-        robot,
-        reference,
-        servo,
-        chis=[prior(robot) if chi is None else chi],
-        position_noises=None if position_noise is None else [position_noise],
-        width=width,
-    )[0]
-
-
-def follow_many(
-    robot: Robot,
-    reference: Motion,
-    servo: Servo,
-    *,
-    chis: Sequence[FloatArray] | FloatArray,
-    position_noises: Sequence[FloatArray] | None = None,
-    width: float = WIDTH,
-) -> list[TrackedMotion]:
-    """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
-    shape = reference.q.shape
     check_shape(servo.kp, str(robot.n_joints), "servo.kp")
-    robot = smoothed(robot, width)
-    forward, controller = fed_forward(robot, reference, servo), _controller(servo)
-    done = []
-    for k, chi in enumerate(chis):
-        noise = None if position_noises is None else position_noises[k]
-        if noise is not None:
-            check_shape(noise, f"{shape[0]} {shape[1]}", "position_noise")
-        good, out = run_controlled(plain_plant(robot, chi), controller, reference, forward, noise)
-        done.append(until_lost(out, good, controller.step))
-    return done
+    if position_noise is not None:
+        check_shape(position_noise, f"{len(reference)} {robot.n_joints}", "position_noise")
+    robot, controller = smoothed(robot, width), packed_controller(servo)
+    plant, forward = plain_plant(robot, prior(robot) if chi is None else chi), fed_forward(robot, reference, servo)
+    good, out = run_controlled(plant, controller, reference, forward, position_noise)
+    return until_lost(out, good, controller.step)
 
 
 def smoothed(robot: Robot, width: float = WIDTH) -> Robot:
@@ -661,7 +706,7 @@ def _own(x: FloatArray) -> FloatArray:
     return np.array(x, dtype=float, order="C")
 
 
-def _controller(servo: Servo) -> "Controller":
+def packed_controller(servo: Servo) -> "Controller":
     """Pack a servo of exact encoders and motors without limits."""
     from excitor.robots.kernel.steps import Controller
 
@@ -671,8 +716,8 @@ def _controller(servo: Servo) -> "Controller":
         kd=servo.kd.copy(),
         limit=np.full(servo.kp.size, np.inf),
         quantum=np.zeros(servo.kp.size),
-        lag=0.0,
-        forget=float(np.exp(-step / servo.velocity_filter)) if servo.velocity_filter > 0.0 else 0.0,
+        lag=servo.lag,
+        forget=servo.forget,
         step=step,
         substeps=max(1, int(np.ceil(step / LONGEST_STEP - 1e-9))),
     )

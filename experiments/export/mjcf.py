@@ -5,7 +5,7 @@ damping, friction loss and armature of joints, and of tendons where joints are c
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from xml.parsers import expat
@@ -42,7 +42,7 @@ def written_mjcf(robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
         '  <compiler angle="radian" inertiafromgeom="false"/>',
         f'  <option gravity="{_numbers(tree.gravity)}"/>',
         "  <worldbody>",
-        *_bodies(robot, tree, chi, drive),
+        *bodies(tree, [chi[layout(robot).link(j)] for j in range(tree.n_links)], np.zeros(tree.n_joints), drive),
         "  </worldbody>",
         *tendon_section(robot, drive, {name: name for name in robot.joint_names}),
         "</mujoco>",
@@ -82,10 +82,9 @@ def tendon_section(robot: Robot, drive: Drive, joints: Mapping[str, str]) -> lis
     return ["  <tendon>", *lines, "  </tendon>"] if lines else []
 
 
-def _bodies(robot: Robot, tree: Tree, chi: FloatArray, drive: Drive) -> Iterator[str]:
-    """Write bodies inside their parents; body frames are the robot's link frames."""
-    poses = tree.poses(np.zeros((1, tree.n_joints)))[0]
-    screws = tree.jacobians(np.zeros((1, tree.n_joints)))[0]
+def bodies(tree: Tree, phi: Sequence[FloatArray], at: FloatArray, drive: Drive) -> Iterator[str]:
+    """Write bodies inside their parents, joints at a position; body frames are the robot's link frames."""
+    poses, screws = tree.poses(at[None])[0], tree.jacobians(at[None])[0]
 
     def written(j: int, depth: int) -> Iterator[str]:
         indent = "  " * depth
@@ -94,7 +93,7 @@ def _bodies(robot: Robot, tree: Tree, chi: FloatArray, drive: Drive) -> Iterator
         pos, quat = _numbers(T[:3, 3]), _numbers(quaternion(T[:3, :3]))
         name = tree.link_names[j]
         yield f'{indent}<body name={quoted(name)} pos="{pos}" quat="{quat}">'
-        yield f"{indent}  {inertial(chi[layout(robot).link(j)])}"
+        yield f"{indent}  {inertial(phi[j])}"
         yield f"{indent}  {_joint(tree, j, poses[j][:3, :3].T @ screws[j].reshape(2, 3, -1)[:, :, j].T, drive)}"
         for child in np.flatnonzero(tree.parents == j):
             yield from written(int(child), depth + 1)

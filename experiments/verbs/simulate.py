@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -20,9 +20,10 @@ def run_simulate(
     dry: bool = False,
     fresh: bool = False,
     log_format: str | None = None,
+    engine: Literal["excitor", "mujoco"] = "excitor",
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
+    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, engine=engine)
     with running() as listen:
         made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
@@ -47,6 +48,7 @@ def simulated_data(folder: Path, made: Sequence[SimulationResult], good: bool) -
                 "log_format": one.data.get("log_format"),
                 "log": one.data.get("log"),
                 "seed": one.data.get("seed"),
+                "engine": one.data.get("engine"),
                 "faults": one.data.get("faults", []),
                 "logs": [
                     {**{key: run[key] for key in ("program", "run", "role", "dry", "rows")}, "log": _log(one, run)}

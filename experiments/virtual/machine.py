@@ -6,6 +6,7 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.signal
@@ -22,13 +23,42 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import run_controlled, with_friction_width
 
+if TYPE_CHECKING:
+    from excitor.robots.kernel.steps import Controller
+
+Engine = Literal["excitor", "mujoco"]
 LEAD = 0.5  # s
+POSITION, TORQUE = 0, 3  # of a simulation's signals
+ALLOWED, ALLOWED_STILL = 0.03, 2e-3  # of a joint's travel, and rad or m at least: what a robot may be off its reference
+CHATTER = 5.0  # times the planned torque's steps from sample to sample, and the noise
+_SATURATED = 0.01  # share of the time
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tracking:
+    """How a servo followed what was commanded, by joint."""
+
+    controller: "Controller"
+    error: FloatArray  # (n_joints,), rad or m: the largest
+    allowed: FloatArray
+    chatter: FloatArray  # steps of torque from sample to sample over those planned and the noise, rms
+    saturated: FloatArray  # share of the time at the motor's limit
+
+    def __post_init__(self) -> None:
+        freeze(self, error="n_joints", allowed="n_joints", chatter="n_joints", saturated="n_joints")
+
+    def data(self) -> dict[str, Any]:
+        """Write it as plain data for JSON."""
+        servo, of = self.controller, {"error": self.error, "allowed": self.allowed}
+        by_joint = {key: x.tolist() for key, x in ({"kp": servo.kp, "kd": servo.kd} | of).items()}
+        return {"step": servo.step, "lag": servo.lag, "forget": servo.forget, **by_joint}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TrueMotion:
     """True state at every step of the controller; motors' side of gears that give way."""
 
+    tracking: Tracking
     t: FloatArray  # (n,)
     q: FloatArray  # (n, n_joints)
     dq: FloatArray
@@ -61,6 +91,7 @@ class RecordedRun:
     torque_joint: FloatArray  # (n, n_joints), N m or N: of a sensor at the joint
     temperature: FloatArray  # (n, n_joints), °C of the motors
     speed_scaling: FloatArray  # (n,): share of the planned speed
+    tracking: Tracking
 
     def __post_init__(self) -> None:
         each = dict.fromkeys(
@@ -91,15 +122,23 @@ class Fault:
         return change(self, recorded, seed) if change else recorded
 
 
-def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> RecordedRun:
-    """Run a whole program and record the controller's signals, reproducibly for the same arguments."""
+def run_program(
+    truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = (), engine: Engine = "excitor"
+) -> RecordedRun:
+    """Run a whole program and record the controller's signals, reproducibly for the same arguments.
+
+    ExcitorError where the robot does not follow its reference, which faults that change it may cause.
+    """
     check_same_robot(truth, plan.robot)
     chosen = [aimed(fault, plan, seed) for fault in faults]
     for fault in chosen:
         truth = fault.before(truth, plan)
     rng = np.random.default_rng([seed, 0x6C6F67])
     course = lay_course(plan, truth.settings, rng)
-    recorded = record(truth, course, drive(truth, course), rng)
+    driven = drive(truth, course, engine)
+    if not any(fault.name in _BEFORE for fault in chosen) and not truth.settings.stuck + truth.settings.limited:
+        check_tracking(driven.tracking, plan)
+    recorded = record(truth, course, driven, rng)
     for fault in chosen:
         recorded = fault.after(recorded, seed)
     return recorded
@@ -120,21 +159,71 @@ class Course:
 
 
 @one_blas_thread()
-def drive(truth: Truth, course: Course) -> TrueMotion:
+def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
     step = servo_step(truth.settings, course.plan.sample_time)
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
-    forward = fed_forward(course.plan.robot, motion)
-    controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    done, out = run_controlled(plant_of(truth, course.plan.robot), controller, motion, forward)
+    robot = course.plan.robot
+    forward = fed_forward(truth, robot, motion)
+    controller = controller_of(truth, robot, motion, forward, step)
+    if engine == "mujoco":
+        from excitor.experiments.virtual.mujoco_plant import run_mujoco
+
+        done, out = run_mujoco(truth, robot, controller, (motion, forward))
+    else:
+        done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
-            f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "
-            "a lower bandwidth_hz of the virtual controller may hold it"
+            f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s, so nothing was written; "
+            "state rotor inertias, or slow the motion down"
         )
-    return TrueMotion(t[lead:], *out[:, lead:])
+    tracking = tracked(truth, course, controller, (motion.q, forward), out)
+    return TrueMotion(tracking, t[lead:], *out[:, lead:])
+
+
+def tracked(
+    truth: Truth, course: Course, controller: "Controller", asked: tuple[FloatArray, FloatArray], out: FloatArray
+) -> Tracking:
+    """Compare a simulation with the positions and torques that were asked for, each (n_steps, n_joints)."""
+    robot, every = course.plan.robot, round((truth.settings.log_step or course.plan.sample_time) / controller.step)
+    ungears = np.linalg.inv(robot.drive.motor_from_joint)
+    planned, given = asked[1] @ ungears, out[TORQUE]
+    steps = [np.sqrt(np.mean(np.diff(tau[::every], axis=0) ** 2, axis=0)) for tau in (planned, given)]
+    noise = truth.settings.white * motor_torque_scale(robot) + 1e-9 * np.abs(planned).max()
+    return Tracking(
+        controller,
+        error=np.abs(out[POSITION] - asked[0]).max(axis=0),
+        allowed=np.maximum(ALLOWED * np.ptp(asked[0], axis=0), ALLOWED_STILL),
+        chatter=steps[1] / (steps[0] + noise),
+        saturated=np.mean(np.abs(given) >= controller.limit, axis=0),
+    )
+
+
+def check_tracking(tracking: Tracking, plan: Plan) -> None:
+    """Raise ExcitorError with the reason where a robot did not follow its reference, or its torques chattered."""
+    robot = plan.robot
+    worst = tracking.error / tracking.allowed
+    shaken = tracking.chatter / CHATTER
+    j, k = int(np.argmax(np.maximum(worst, shaken))), int(np.argmax(tracking.saturated))
+    if max(worst[j], shaken[j]) <= 1.0:
+        return
+    units = [("m", "N", "N/m") if slides else ("rad", "N m", "N m/rad") for slides in robot.mechanism.prismatic]
+    said = f"{robot.name}: in run {plan.run!r} the virtual robot's joint {robot.joint_names[j]} "
+    if shaken[j] > worst[j]:
+        said += f"chatters: its torque jumps from sample to sample {tracking.chatter[j]:.3g} times as far as planned"
+    else:
+        off, allowed = f"{tracking.error[j]:.3g} {units[j][0]}", f"{tracking.allowed[j]:.3g}"
+        said += f"is {off} off its reference, more than the {allowed} allowed"
+    if tracking.saturated[k] > _SATURATED:
+        limit = f"its limit of {tracking.controller.limit[k]:.4g} {units[k][1]}"
+        share = f"{100.0 * tracking.saturated[k]:.2g} % of the time"
+        why = f"the motor of {robot.joint_names[k]} is at {limit} for {share}; state more"
+    else:
+        stiffness = f"{1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {tracking.controller.kp[j]:.3g}"
+        why = f"a stable loop of {stiffness} {units[j][2]}; state rotor inertias, the friction, a smaller torque limit"
+    raise ExcitorError(f"{said}: {why}, or slow the motion down; nothing was written")
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:
@@ -143,10 +232,15 @@ def servo_step(settings: Settings, sample_time: float) -> float:
     return step / max(1, int(np.ceil(step / settings.control_step - 1e-9)))
 
 
-def fed_forward(robot: Robot, motion: Motion) -> FloatArray:
-    """Compute the feedforward torques of the controller's model, payload as stated, (n_steps, n_joints)."""
+def fed_forward(truth: Truth, robot: Robot, motion: Motion) -> FloatArray:
+    """Compute the feedforward torques of the controller's model, payload as stated, (n_steps, n_joints).
+
+    Its maker knows the drives whose rotors and friction the robot's file does not state.
+    """
+    chi, drives = prior(robot), slice(layout(robot).n_link_params, len(layout(robot)))
+    chi[drives] = np.where(robot.known[drives], chi[drives], truth.chi[drives])
     smooth = with_friction_width(robot, 0.01)
-    return np.ascontiguousarray(inverse_dynamics(smooth, motion, prior(robot)))
+    return np.ascontiguousarray(inverse_dynamics(smooth, motion, chi))
 
 
 def check_same_robot(truth: Truth, robot: Robot) -> None:
@@ -235,6 +329,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
         torque_joint=joint_sensors(truth, sampled(driven, "torque_link", t - settings.sensor_lag), rng),
         temperature=sampled(driven, "temperature", t),
         speed_scaling=np.full(len(t), shown),
+        tracking=driven.tracking,
     )
     lost = rng.uniform(size=len(t)) < settings.dropped
     return with_rows(recorded, ~lost) if lost.any() else recorded
@@ -242,7 +337,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
 
 def with_rows(recorded: RecordedRun, rows: BoolArray) -> RecordedRun:
     """Keep some rows of every signal."""
-    signals = [field.name for field in fields(RecordedRun) if field.name not in ("program", "robot")]
+    signals = [field.name for field in fields(RecordedRun) if field.name not in ("program", "robot", "tracking")]
     return replace(recorded, **{name: getattr(recorded, name)[rows] for name in signals})
 
 

@@ -26,7 +26,7 @@ from excitor.robots.inertia import (
 )
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot, posture
-from excitor.robots.simulate import LONGEST_STEP, design_inertia, plain_plant
+from excitor.robots.simulate import LONGEST_STEP, Servo, packed_controller, plain_plant, servo_for, steady_servo
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
@@ -360,14 +360,14 @@ QUIET = Settings(
 
 
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
+POSES = 200  # random ones, in which a loop has to be stable
 DIRECT = 100.0  # gear ratio from which encoders have the counts that are stated
 
 
 def plant_of(truth: Truth, robot: Robot) -> "Plant":
     """Pack what moves, with the payload that the campaign's robot has."""
     settings, n = truth.settings, robot.n_joints
-    chi = truth.chi.copy()
-    chi[: len(layout(robot))] = true_parameters(truth, robot)
+    chi = loaded_parameters(truth, robot)
     gears = truth.robot.drive.motor_from_joint
     relief = 1.0 / settings.heating_time
     power = friction_power(truth, speed_scale(robot) / 3.0)
@@ -389,6 +389,11 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
     )
 
 
+def loaded_parameters(truth: Truth, robot: Robot) -> FloatArray:
+    """Add the payload that the campaign's robot has to the true parameters, cold, (n_params,) of the true robot."""
+    return np.concatenate([true_parameters(truth, robot), truth.chi[len(layout(robot)) :]])
+
+
 def friction_power(truth: Truth, speed: FloatArray) -> FloatArray:
     """Compute the friction power when every joint turns alone at a speed, (n_joints,), W."""
     power = np.zeros(len(speed))
@@ -401,31 +406,35 @@ def friction_power(truth: Truth, speed: FloatArray) -> FloatArray:
 
 
 def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArray, step: float) -> "Controller":
-    """Tune PD gains to the bandwidth on the prior's largest inertia of each joint along the motion.
-
-    Where gears give way, what is beyond them does not count, and the loop is no faster than their resonance: it would
-    not be stable. Nor would one that is tuned to a closed chain's largest inertia: near a singularity joints that move
-    together weigh many times what they weigh elsewhere. There the loops are as stiff as the lightest motion allows.
-    """
-    from excitor.robots.kernel.steps import Controller
-
-    settings, chi = truth.settings, prior(robot)
-    inertia = design_inertia(robot, motion, chi)
-    bandwidth = settings.bandwidth_hz
-    if settings.resonance_hz is not None:
-        inertia = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * inertia)
-        bandwidth = min(bandwidth, settings.resonance_hz)
-    omega = 2.0 * np.pi * bandwidth
-    return Controller(
-        kp=omega**2 * inertia,
-        kd=2.0 * settings.damping_ratio * omega * inertia,
+    """Pack the servo of this motion, with the motors' limits and the encoders."""
+    return packed_controller(servo_of(truth, robot, motion, step))._replace(
         limit=motor_limits(truth, robot, motion, forward),
         quantum=encoder_steps(truth, robot),
-        lag=settings.current_lag,
-        forget=float(np.exp(-step / settings.velocity_filter)) if settings.velocity_filter > 0.0 else 0.0,
-        step=step,
         substeps=substeps(truth, motion.q[:: max(1, len(motion) // 200)], step),
     )
+
+
+def servo_of(truth: Truth, robot: Robot, motion: Motion, step: float) -> Servo:
+    """Tune PD gains to the bandwidth on the prior's largest inertia of each joint along the motion.
+
+    Gains are lowered where the true masses make their loop unstable, along the motion or in random poses. Where gears
+    give way, what is beyond them does not count, and the loop is no faster than their resonance: it would not be
+    stable. Nor would one that is tuned to a closed chain's largest inertia: near a singularity joints that move
+    together weigh many times what they weigh elsewhere. There the loops are as stiff as the lightest motion allows.
+    """
+    settings, chi = truth.settings, prior(robot)
+    bandwidth = min(settings.bandwidth_hz, settings.resonance_hz or np.inf)
+    tuned = servo_for(
+        robot, motion, bandwidth_hz=bandwidth, damping=settings.damping_ratio, chi=chi, rate_hz=1.0 / step
+    )
+    servo = replace(tuned, velocity_filter=settings.velocity_filter, lag=settings.current_lag)
+    if settings.resonance_hz is not None:
+        assert servo.inertia is not None
+        felt = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * servo.inertia) / servo.inertia
+        return replace(servo, kp=servo.kp * felt, kd=servo.kd * felt)
+    chi = loaded_parameters(truth, robot)
+    poses = motion.q[:: max(1, len(motion) // 200)], random_motion(robot, POSES, seed=truth.seed).q
+    return steady_servo(servo, *(mass_matrix(truth.robot, q, chi) for q in poses))
 
 
 def motor_limits(truth: Truth, robot: Robot, motion: Motion, forward: FloatArray) -> FloatArray:

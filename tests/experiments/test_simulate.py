@@ -55,6 +55,16 @@ def bytes_of(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def test_nothing_is_written_where_the_robot_does_not_follow(copy, capsys, monkeypatch):
+    """No log, no truth."""
+    before = bytes_of(copy)
+    monkeypatch.setattr("excitor.experiments.virtual.machine.ALLOWED", 0.0)
+    monkeypatch.setattr("excitor.experiments.virtual.machine.ALLOWED_STILL", 1e-9)
+    with pytest.raises(ExcitorError, match="off its reference, more than the 1e-09 allowed: .*; nothing was written"):
+        run(copy, capsys)
+    assert bytes_of(copy) == before
+
+
 def test_logs_lie_where_they_are_looked_for_and_the_truth_apart(simulated):
     told = json.loads((simulated / "logs/ros2/simulated.json").read_text())
     manifest = json.loads((simulated / "programs/ros2/manifest.json").read_text())
@@ -70,6 +80,10 @@ def test_logs_lie_where_they_are_looked_for_and_the_truth_apart(simulated):
         assert joint_side(robot, log).tau.shape[1] == robot.n_joints
     truth = (simulated / "truth.json").read_bytes()
     assert json.loads(truth)["seed"] == 3
+    assert json.loads(truth)["engine"] == "excitor"
+    servos = json.loads(truth)["servos"]
+    assert sorted(servos) == [f"ros2/{name}" for name in sorted(wanted)]
+    assert all(e < a for servo in servos.values() for e, a in zip(servo["error"], servo["allowed"], strict=True))
     assert hashlib.sha256(truth).hexdigest() == told["truth_sha256"]
     assert not any(b"efficiency" in content for content in bytes_of(simulated / "logs").values())
 

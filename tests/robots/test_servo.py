@@ -11,7 +11,7 @@ from excitor.robots.dynamics import inverse_dynamics, mass_matrix
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia, posture
-from excitor.robots.simulate import Servo, Steps, design_inertia, follow, follow_many, servo_for, simulate, smoothed
+from excitor.robots.simulate import Servo, Steps, design_inertia, follow, servo_for, simulate, smoothed
 from excitor.robots.tree import Tree
 
 INERTIA, VISCOUS = 0.4, 1.5
@@ -148,19 +148,6 @@ def test_it_starts_at_the_velocity_of_the_reference():
     done = follow(robot, Motion(2.0 * t, 0.0 * t + 2.0, 0.0 * t), Servo([500.0], [50.0], 250.0))
     assert done.motion.dq[0, 0] == 2.0
     assert done.tau[0, 0] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_many_are_each_their_own():
-    robot = load("rotradi")
-    reference = sines(robot, 100, 400.0)
-    servo = servo_for(robot, reference, bandwidth_hz=4.0, rate_hz=400.0)
-    chis = [robot.chi, 1.1 * robot.chi]
-    noises = np.random.default_rng(1).normal(scale=1e-5, size=(2, 100, 3))
-    together = follow_many(robot, reference, servo, chis=chis, position_noises=list(noises))
-    for chi, noise, one in zip(chis, noises, together, strict=True):
-        alone = follow(robot, reference, servo, chi=chi, position_noise=noise)
-        assert np.array_equal(one.tau, alone.tau)
-    assert np.abs(together[0].tau - together[1].tau).max() > 0.1
 
 
 def test_gains_follow_from_bandwidth_and_inertia():
