@@ -318,13 +318,19 @@ class Campaign:
         return found
 
     def simulate(
-        self, *targets: str, faults: Sequence[str] = (), seed: int = 0, dry: bool = False, fresh: bool = False
+        self,
+        *targets: str,
+        faults: Sequence[str] = (),
+        seed: int = 0,
+        dry: bool = False,
+        fresh: bool = False,
+        engine: Literal["excitor", "mujoco"] = "excitor",
     ) -> "Campaign":
         """Run the emitted programs on a virtual robot: logs in the vendors' formats, and truth.json apart."""
         from excitor.experiments.simulate import SimulationOptions, simulate
 
         made: list[SimulationResult] = simulate(
-            self.folder, targets, SimulationOptions(seed, tuple(faults), dry, fresh), self.tell
+            self.folder, targets, SimulationOptions(seed, tuple(faults), dry, fresh, engine=engine), self.tell
         )
         self.results["simulate"] = made
         refused = [one.refused for one in made if one.folder is None and (one.target in targets or len(made) == 1)]
