@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +15,7 @@ from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
-from excitor.robots.load import catalog_names, load, read_content, read_text
+from excitor.robots.load import catalog_names, read_content, read_text, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
 FILE = "campaign.toml"
@@ -395,7 +395,23 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     if problems:
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
-    return OpenCampaign(folder, content, load(source), source, text)
+    read = read_content(source)
+    robot = about_home(robot_of(read), content.home_deg)
+    branching = unclear_part(read)
+    if branching:
+        raise InvalidCampaign(path, [f"robot: {branching}"])
+    return OpenCampaign(folder, content, robot, source, text)
+
+
+def about_home(robot: Robot, home_deg: list[float] | None) -> Robot:
+    """Shift the assumed range of joints without stops: a turn each way about home, not about zero."""
+    if home_deg is None or len(home_deg) != robot.n_joints:
+        return robot
+    position = robot.limits.position.copy()
+    for j, name in enumerate(robot.joint_names):
+        if name in robot.continuous:
+            position[j] += np.radians(home_deg[j])
+    return replace(robot, limits=replace(robot.limits, position=position))
 
 
 def _runs_of_programs(folder: Path) -> list[Run]:

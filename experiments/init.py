@@ -1,7 +1,9 @@
 """`excitor init`: a folder with a commented campaign.toml that can be designed without changes."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -15,15 +17,16 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.parts import unclear
 from excitor.robots.files.write import key_of, quoted
-from excitor.robots.load import catalog_names, load, read_content
+from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
 TEMPLATE = """\
 # What to identify, where, and how. Only this file is written by hand; excitor design reads it.
 # Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
 robot = {robot}
-
+{notes}
 # Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
 # {joints}
 home_deg = {home}
@@ -94,24 +97,52 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         raise ExcitorError(f"{folder / FILE}: exists already; give another folder, or remove it first")
     if folder.exists() and not folder.is_dir():
         raise ExcitorError(f"{folder}: is a file; give the name of a folder")
-    robot = load(source)
+    content = read_content(source)
+    robot = robot_of(content)
     own = source not in catalog_names()
+    named = Path(source).name if own else source
+    part = part_text(content) if unclear_part(content) else ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
-        for file in read_content(source).files if own else ():  # and what the robot's file is based on
+        for file in content.files if own else ():  # and what the robot's file is based on
             _copy(file, folder / file.relative_to(Path(source).parent))
             if file.suffix.lower() in (".urdf", ".xml"):
                 _copy_companions(file, (folder / file.relative_to(Path(source).parent)).parent)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
-    named = Path(source).name if own else source
+    if part:
+        named = f"{Path(source).stem}-part.toml"
+        write_atomically(folder / named, part)
+        robot = load(folder / named)
     if task == "payload":
         write_atomically(path, payload_text(robot, named, folder, prior))
     else:
         write_atomically(path, campaign_text(robot, named))
     return path
+
+
+def part_text(content: Content) -> str:
+    """Write a robot file that says which joints of a robot with branches move, and where the others are held."""
+    moving = unclear(content.data)
+    part = robot_of(replace(content, data={**content.data, "moving": moving}))
+    lines = [
+        f"base = {quoted(Path(content.source).name)}",
+        "# Joints that move, as it is guessed. The others are held where this file says: what they carry belongs to",
+        "# the link that carries them, and programs, logs and models are of the moving joints only.",
+        f"moving = [{', '.join(map(quoted, moving))}]",
+    ]
+    for name, joint in part.held.items():
+        key, value = ("held_m", joint.position) if joint.slides else ("held_deg", float(np.degrees(joint.position)))
+        lines += ["", "[[joint]]", f"name = {quoted(name)}", f"{key} = {value:.6g}"]
+    return "\n".join(lines) + "\n"
+
+
+def notes_comment(robot: Robot) -> str:
+    """Say as comments of campaign.toml which joints are held, and which have an assumed range."""
+    lines = [line for where, sentence in part_notes(robot) for line in wrap(f"{where}: {sentence}", 110)]
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _copy_companions(source: Path, folder: Path) -> None:
@@ -138,6 +169,7 @@ def campaign_text(robot: Robot, source: str) -> str:
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
     return TEMPLATE.format(
         robot=quoted(source),
+        notes=notes_comment(robot),
         joints=commented(robot),
         home=numbers(si_to_pendant(robot, home_pose(robot))),
         first=key_of(robot.joint_names[0]),
@@ -188,7 +220,7 @@ PAYLOAD_TEMPLATE = """\
 # What does the robot carry? The same motion with and without the load. Only this file is written by hand.
 # Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
 robot = {robot}
-task = "payload"
+{notes}task = "payload"
 
 # The bare arm, as an earlier campaign of this very robot identified it: links and rotors, with how sure they are.
 {prior}
@@ -264,6 +296,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
     return PAYLOAD_TEMPLATE.format(
         robot=quoted(source),
+        notes=notes_comment(robot),
         prior=named,
         joints=commented(robot),
         home=numbers(si_to_pendant(robot, home_pose(robot))),

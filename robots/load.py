@@ -10,6 +10,7 @@ import numpy as np
 
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import overlay
+from excitor.robots.files.parts import unclear
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.robot import Robot
 
@@ -42,7 +43,24 @@ def load(source: str | Path) -> Robot:
 def load_with_notes(source: str | Path) -> tuple[Robot, tuple[Note, ...]]:
     """Load a robot, and list what of a URDF was changed, assumed or left out: (where, sentence) for each."""
     content = read_content(source)
-    return robot_of(content), content.notes
+    robot = robot_of(content)
+    branching = unclear_part(content)
+    return robot, (*content.notes, *part_notes(robot), *([("moving joints", branching)] if branching else ()))
+
+
+def part_notes(robot: Robot) -> tuple[Note, ...]:
+    """List the joints of the file that are held, and those whose range is assumed."""
+    notes = []
+    if robot.held:
+        at = ", ".join(f"{name} at {joint}" for name, joint in robot.held.items())
+        sentence = "stand still for good, what they carry belongs to the links that carry them"
+        changed = "moving = [...], and held_deg or held_m of a joint, in a robot file state others"
+        notes.append(("held joints", f"{at}: {sentence}; {changed}"))
+    if robot.continuous:
+        sentence = "turn without stops: a working range of one turn each way about home is assumed"
+        where = "limits = { position_deg = [...] } of the joint in a robot file states another"
+        notes.append(("continuous joints", f"{', '.join(robot.continuous)} {sentence}; {where}"))
+    return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,21 @@ class Content:
         return None if self.urdf is None else Path(self.layers[0][0])
 
 
+def unclear_part(content: Content) -> str:
+    """Say that a URDF's moving joints branch, and which lines choose some; empty where it is clear what moves."""
+    moving = unclear(content.data) if content.urdf is not None else []
+    if not moving:
+        return ""
+    base = Path(content.source).name
+    below = "" if content.urdf_file != Path(content.source) else f'base = "{base}" and '
+    names = ", ".join(f'"{name}"' for name in moving)
+    return (
+        f"{base} has moving joints on several branches; which of them a campaign moves is for you to say: state "
+        f"{below}moving = [{names}] (or all of them) in a robot file; the others are held, at held_deg or held_m of "
+        "each [[joint]], else in the middle of their range (excitor init writes such a file)"
+    )
+
+
 def read_content(source: str | Path) -> Content:
     """Read a robot file and its base; problems are reported as for `load`."""
     return _read_content(source, ())
@@ -90,11 +123,22 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     base = _read_content(_base_source(named, source, above), (*above, Path(source).resolve()))
     links = {} if base.urdf is None else base.urdf.links
     robot_of(base)  # its own problems first
-    problems = list(overlay.contradictions(base.data, data, str(named), links))
+    below = base.urdf.whole if "moving" in data and base.urdf is not None else base.data
+    problems = list(overlay.contradictions(below, data, str(named), links))
     if problems:
         raise InvalidRobot(source, problems)
-    data = overlay.in_joint_names(data, links, [joint["name"] for joint in base.data["joint"]])
-    put = overlay.merged(base.data, data)
+    data = overlay.in_joint_names(data, links, [joint["name"] for joint in below["joint"]])
+    put = overlay.merged(below, data)
+    if overlay.states_held(data):
+        from excitor.robots.files.urdf import with_friction
+
+        if base.urdf is None or len(base.layers) > 1:  # lists there count joints that are held here
+            sentence = (
+                f"which joints are held is for {named} to say: write it whole (excitor robots --to toml), and edit"
+            )
+            raise InvalidRobot(source, [f"moving, held_deg, held_m: {sentence}"])
+        chosen = {key: put[key] for key in ("joint", "moving") if key in put}
+        put = overlay.merged(with_friction(below | chosen, base.urdf.dynamics), data)
     answered = {*data, *(("transmission",) if "drive" in data else ())}
     notes = tuple(note for note in base.notes if note[0] not in answered)
     return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf)

@@ -1,5 +1,6 @@
 """Robots as frozen data, and the protocol of mechanisms, open or closed. Dynamics are in `excitor.robots.dynamics`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -97,6 +98,18 @@ class Frame:
 
     def __post_init__(self) -> None:
         freeze(self, T_link_frame="4 4")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJoint:
+    """A joint of the file that stands still for good: what it carries belongs to the link that carries it."""
+
+    position: float  # rad, or m if it slides
+    slides: bool
+    link: int  # -1: the base
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.position:g} mm" if self.slides else f"{math.degrees(self.position):.6g}°"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -247,6 +260,8 @@ class Robot:
     declared_base: DeclaredBase | None = None
     lengths: Mapping[str, float] = field(default_factory=dict)  # named constants of the geometry, m
     locked: Mapping[int, float] = field(default_factory=dict)  # joint index -> the position it is held at
+    held: Mapping[str, HeldJoint] = field(default_factory=dict)  # joints of the file that are none of the robot's
+    continuous: tuple[str, ...] = ()  # joints without stops, whose range is assumed: a turn each way
     title: str = ""
 
     def __repr__(self) -> str:

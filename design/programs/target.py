@@ -121,7 +121,7 @@ def check(plan: Plan, target: Target) -> None:
     if target.joints is not None and robot.n_joints != target.joints:
         raise CannotDrive(
             f"{target.name}: {robot.name} has {robot.n_joints} joints, {target.title} drives {target.joints}; "
-            "choose another target, such as csv, ros2 or twincat"
+            "choose another target, such as csv, ros2 or twincat, or hold joints: moving = [...] in the robot's file"
         )
     sliding = [name for name, slides in zip(robot.joint_names, robot.mechanism.prismatic, strict=True) if slides]
     if sliding and not target.slides:

@@ -241,7 +241,9 @@ def _joint(robot: Robot, tree: Tree, j: int, names: list[str], links: list[int])
     if not np.array_equal(tree.after[j], np.eye(4)):
         placement["after"] = _placed(tree.after[j])
     parent = _link(int(tree.parents[j]), names)
-    joint: Table = {"name": names[j], "parent": parent, "kind": "prismatic" if slides else "revolute"}
+    endless = own is not None and robot.joint_names[own] in robot.continuous
+    joint: Table = {"name": names[j], "parent": parent}
+    joint["kind"] = "prismatic" if slides else "continuous" if endless else "revolute"
     joint["placement"] = placement
     row = {robot.joint_names[i]: float(tree.coupling[j, i]) for i in np.flatnonzero(tree.coupling[j])}
     if own is None or row != {names[j]: 1.0}:
@@ -261,7 +263,7 @@ def _joint(robot: Robot, tree: Tree, j: int, names: list[str], links: list[int])
 
 def _limits(robot: Robot, i: int, unit: str) -> Table:
     limits: Table = {}
-    if np.isfinite(robot.limits.position[i]).all():
+    if np.isfinite(robot.limits.position[i]).all() and robot.joint_names[i] not in robot.continuous:
         limits[f"position_{unit}"] = _list(robot.limits.position[i])
     for key, suffix in (("velocity", "_s"), ("acceleration", "_s2"), ("jerk", "_s3"), ("torque", None)):
         value = float(getattr(robot.limits, key)[i])
@@ -347,7 +349,10 @@ def _list(values: FloatArray) -> list[float]:
 
 
 def differences(a: object, b: object, path: str = "") -> list[str]:
-    """List the fields in which two robots differ by more than rounding; names of links need not be the same."""
+    """List the fields in which two robots differ by more than rounding.
+
+    Names of links need not be the same, nor which joints of the file are held: of a robot in memory, both are gone.
+    """
     if is_dataclass(a) and type(a) is type(b):
         pairs = [(field.name, getattr(a, field.name), getattr(b, field.name)) for field in fields(a)]
     elif isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
@@ -359,5 +364,5 @@ def differences(a: object, b: object, path: str = "") -> list[str]:
         return [] if same else [path]
     else:
         return [] if a == b else [path]
-    inner = [(f"{path}.{key}" if path else key, x, y) for key, x, y in pairs if key != "link_names"]
+    inner = [(f"{path}.{key}" if path else key, x, y) for key, x, y in pairs if key not in ("link_names", "held")]
     return [found for where, x, y in inner for found in differences(x, y, where)]

@@ -1,0 +1,97 @@
+"""Part of a robot: which of a file's joints move by themselves, which are a gripper's, and whether they branch."""
+
+import math
+
+import numpy as np
+from pydantic import ValidationError
+
+from excitor.robots.files import schema
+from excitor.robots.files.overlay import Table
+from excitor.robots.files.toml import Reading, Skeleton, build_skeleton, in_si
+
+_SHORT = 0.1  # m: the stroke of a finger is shorter
+_SMALL = 1 / 3  # of the robot's reach: a gripper is smaller
+
+
+def skeleton_of(data: Table) -> Skeleton | None:
+    """Build the skeleton of a robot file's content; None where it cannot be built, which loading reports."""
+    try:
+        keys = ("name", "joint", "lengths", "moving")
+        reading = Reading(schema.Description.model_validate({key: data[key] for key in keys if key in data}), [])
+        skeleton = build_skeleton(reading)
+    except (ValidationError, OverflowError, RecursionError):
+        return None
+    return None if reading.problems or data.get("closure") or data.get("platform") else skeleton
+
+
+def movers(skeleton: Skeleton) -> list[str]:
+    """Name the joints that move by themselves."""
+    return [skeleton.links[k].joint.name for k in skeleton.coordinates]
+
+
+def gripper_held(data: Table) -> Table:
+    """Hold the joints of grippers in the middle of their ranges.
+
+    A gripper hangs on a link that moves, beyond all joints of the arm: several small branches, in which every joint
+    that moves by itself slides by less than 0.1 m or is followed by another one (mimic) in these branches.
+    """
+    skeleton = skeleton_of(data)
+    if skeleton is None:
+        return data
+    links, names = skeleton.links, set(movers(skeleton))
+    reading = Reading(schema.Description.model_validate({"name": "of", "joint": data["joint"]}), [])
+    ranges = {link.joint.name: in_si(link.joint, "", "position", reading) or (0.0, 0.0) for link in links}
+    short = {link.joint.name for link in links if link.slides and 0.0 < np.ptp(ranges[link.joint.name]) < _SHORT}
+    reach = [0.0]  # from the base to each link, m; the last is the base's
+    for j, link in enumerate(links):
+        reach.insert(j, reach[link.parent] + float(np.linalg.norm(link.before[:3, 3])))
+    fingers: set[str] = set()
+    for body in range(len(links)):
+        inner = _beyond(skeleton, body)
+        own = {links[j].joint.name for j in inner} & names
+        led = {name for j in inner for name in links[j].joint.follows or () if name != links[j].joint.name}
+        several = sum(links[j].parent == body for j in inner) > 1
+        small = max((reach[j] for j in inner), default=0.0) <= (1.0 + _SMALL) * reach[body]
+        if own and several and small and led <= own <= led | short and len(names - own) > 1:
+            fingers |= own
+    joints = []
+    for joint in data["joint"]:
+        middle = sum(ranges.get(joint["name"], ())) / 2
+        key, value = ("held_m", middle) if joint["kind"] == "prismatic" else ("held_deg", math.degrees(middle))
+        joints.append(joint | ({key: value} if joint["name"] in fingers else {}))
+    return data | {"joint": joints}
+
+
+def _beyond(skeleton: Skeleton, body: int) -> list[int]:
+    """List the links that hang on a link, directly or not."""
+    found = {body}
+    for j, link in enumerate(skeleton.links):
+        if link.parent in found:
+            found.add(j)
+    return sorted(found - {body})
+
+
+def branches(skeleton: Skeleton) -> list[tuple[str, ...]]:
+    """List the joints that move by themselves from the base to each end of the tree: one list if they are a chain."""
+    names, links = set(movers(skeleton)), skeleton.links
+    ways: dict[tuple[str, ...], None] = {}
+    for j in range(len(links)):
+        way, at = [], j
+        while at >= 0:
+            way += [links[at].joint.name] if links[at].joint.name in names else []
+            at = links[at].parent
+        ways[tuple(way[::-1])] = None
+    return [way for way in ways if not any(set(way) < set(other) for other in ways)]
+
+
+def unclear(data: Table) -> list[str]:
+    """Return the joints that are likely to move, of a robot that branches and does not say it; none where it is clear.
+
+    They are those before the first branch if these are an arm, else those of the longest branch.
+    """
+    skeleton = None if data.get("moving") else skeleton_of(data)
+    ways = [] if skeleton is None else branches(skeleton)
+    if len(ways) < 2:
+        return []
+    shared = [name for name in ways[0] if all(name in way for way in ways)]
+    return shared if len(shared) > 2 else list(sorted(ways, key=len)[-1])
