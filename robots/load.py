@@ -50,17 +50,14 @@ def load_with_notes(source: str | Path) -> tuple[Robot, tuple[Note, ...]]:
 
 def part_notes(robot: Robot) -> tuple[Note, ...]:
     """List the joints of the file that are held, and those whose range is assumed."""
-    notes = []
-    if robot.held:
-        at = ", ".join(f"{name} at {joint}" for name, joint in robot.held.items())
-        sentence = "stand still for good, what they carry belongs to the links that carry them"
-        changed = "moving = [...], and held_deg or held_m of a joint, in a robot file state others"
-        notes.append(("held joints", f"{at}: {sentence}; {changed}"))
-    if robot.continuous:
-        sentence = "turn without stops: a working range of one turn each way about home is assumed"
-        where = "limits = { position_deg = [...] } of the joint in a robot file states another"
-        notes.append(("continuous joints", f"{', '.join(robot.continuous)} {sentence}; {where}"))
-    return tuple(notes)
+    held = ", ".join(f"{name} at {joint}" for name, joint in robot.held.items())
+    belongs = "what they carry belongs to the links that carry them, and programs, logs and models have the others only"
+    stated = "moving = [...], and held_deg or held_m of joints, in a robot file state others"
+    endless = ", ".join(robot.continuous)
+    assumed = "without stops, so a working range of one turn each way about home is assumed"
+    given = "limits = { position_deg = [...] } of the joint in a robot file states another"
+    notes = {"held joints": f"{held}; {belongs}; {stated}", "continuous joints": f"{endless}: {assumed}; {given}"}
+    return tuple(note for note, names in zip(notes.items(), (held, endless), strict=True) if names)
 
 
 @dataclass(frozen=True)
@@ -94,13 +91,12 @@ def unclear_part(content: Content) -> str:
     moving = unclear(content.data) if content.urdf is not None else []
     if not moving:
         return ""
-    base = Path(content.source).name
-    below = "" if content.urdf_file != Path(content.source) else f'base = "{base}" and '
-    names = ", ".join(f'"{name}"' for name in moving)
+    name, names = Path(content.source).name, ", ".join(f'"{name}"' for name in moving)
+    lines = f"moving = [{names}] (or all of them)"
     return (
-        f"{base} has moving joints on several branches; which of them a campaign moves is for you to say: state "
-        f"{below}moving = [{names}] (or all of them) in a robot file; the others are held, at held_deg or held_m of "
-        "each [[joint]], else in the middle of their range (excitor init writes such a file)"
+        f"{name} has moving joints on several branches, and does not say which of them move: state {lines} in "
+        + ("it" if len(content.layers) > 1 else f'a robot file with base = "{name}" (excitor init writes one)')
+        + "; the others are held at held_deg or held_m of each [[joint]], else in the middle of their range"
     )
 
 

@@ -1,13 +1,15 @@
 """Part of a robot: which of a file's joints move by themselves, which are a gripper's, and whether they branch."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import ValidationError
 
+from excitor.robots.arrays import FloatArray
 from excitor.robots.files import schema
 from excitor.robots.files.overlay import Table
-from excitor.robots.files.toml import Reading, Skeleton, build_skeleton, in_si
+from excitor.robots.files.toml import Link, Reading, Skeleton, build_skeleton, in_si
 
 _SHORT = 0.1  # m: the stroke of a finger is shorter
 _SMALL = 1 / 3  # of the robot's reach: a gripper is smaller
@@ -42,24 +44,32 @@ def gripper_held(data: Table) -> Table:
     reading = Reading(schema.Description.model_validate({"name": "of", "joint": data["joint"]}), [])
     ranges = {link.joint.name: in_si(link.joint, "", "position", reading) or (0.0, 0.0) for link in links}
     short = {link.joint.name for link in links if link.slides and 0.0 < np.ptp(ranges[link.joint.name]) < _SHORT}
-    reach = [0.0]  # from the base to each link, m; the last is the base's
-    for j, link in enumerate(links):
-        reach.insert(j, reach[link.parent] + float(np.linalg.norm(link.before[:3, 3])))
+    whole = _depth(links, range(len(links)), np.zeros(3))
     fingers: set[str] = set()
     for body in range(len(links)):
         inner = _beyond(skeleton, body)
         own = {links[j].joint.name for j in inner} & names
         led = {name for j in inner for name in links[j].joint.follows or () if name != links[j].joint.name}
-        several = sum(links[j].parent == body for j in inner) > 1
-        small = max((reach[j] for j in inner), default=0.0) <= (1.0 + _SMALL) * reach[body]
-        if own and several and small and led <= own <= led | short and len(names - own) > 1:
-            fingers |= own
+        roots = [links[j].before[:3, 3] for j in inner if links[j].parent == body]
+        if own and len(roots) > 1 and led <= own <= led | short and len(names - own) > 1:
+            small = _SMALL * (whole[body] + float(np.linalg.norm(np.mean(roots, axis=0))))
+            fingers |= own if max(_depth(links, inner, np.mean(roots, axis=0)).values()) <= small else set()
     joints = []
     for joint in data["joint"]:
         middle = sum(ranges.get(joint["name"], ())) / 2
         key, value = ("held_m", middle) if joint["kind"] == "prismatic" else ("held_deg", math.degrees(middle))
         joints.append(joint | ({key: value} if joint["name"] in fingers else {}))
     return data | {"joint": joints}
+
+
+def _depth(links: Sequence[Link], chosen: Sequence[int], start: FloatArray) -> dict[int, float]:
+    """Sum the steps to each of the chosen links, m: from `start` on the link that they hang on."""
+    depth: dict[int, float] = {}
+    for j in chosen:
+        inside = links[j].parent in depth
+        step = links[j].before[:3, 3] - (0.0 if inside else start)
+        depth[j] = float(np.linalg.norm(step)) + (depth[links[j].parent] if inside else 0.0)
+    return depth
 
 
 def _beyond(skeleton: Skeleton, body: int) -> list[int]:
@@ -94,4 +104,5 @@ def unclear(data: Table) -> list[str]:
     if len(ways) < 2:
         return []
     shared = [name for name in ways[0] if all(name in way for way in ways)]
-    return shared if len(shared) > 2 else list(sorted(ways, key=len)[-1])
+    longest = max(map(len, ways))
+    return shared if len(shared) > 2 else next(list(way) for way in ways if len(way) == longest)

@@ -440,8 +440,10 @@ def held_positions(reading: Reading) -> dict[str, float]:
         held[name] = stated.get(name, 0.0 if limits == FREE else sum(limits) / 2)
         path += ".held_m" if joint.kind == "prismatic" else ".held_deg"
         unit = 1.0 if joint.kind == "prismatic" else 180.0 / math.pi
+        if joint.kind == "fixed":
+            continue  # which is refused with its other keys
         if name not in able:
-            reading.note(path, "the joint only follows others; hold the joint that it follows")
+            reading.note(path, "the joint only follows others; hold the one that it follows")
         elif description.moving is not None and name in chosen:
             reading.note(path, f"{name!r} is among those that are moving; keep one")
         elif position_in_si(joint, "locked") is not None:
