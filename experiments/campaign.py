@@ -396,21 +396,18 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
     read = read_content(source)
-    robot = about_home(robot_of(read), content.home_deg)
     branching = unclear_part(read)
     if branching:
         raise InvalidCampaign(path, [f"robot: {branching}"])
-    return OpenCampaign(folder, content, robot, source, text)
+    return OpenCampaign(folder, content, about_home(robot_of(read), content.home_deg), source, text)
 
 
 def about_home(robot: Robot, home_deg: list[float] | None) -> Robot:
     """Shift the assumed range of joints without stops: a turn each way about home, not about zero."""
     if home_deg is None or len(home_deg) != robot.n_joints:
         return robot
-    position = robot.limits.position.copy()
-    for j, name in enumerate(robot.joint_names):
-        if name in robot.continuous:
-            position[j] += np.radians(home_deg[j])
+    endless = np.isin(robot.joint_names, robot.continuous)
+    position = robot.limits.position + np.where(endless, np.radians(home_deg), 0.0)[:, None]
     return replace(robot, limits=replace(robot.limits, position=position))
 
 

@@ -18,7 +18,7 @@ from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.parts import unclear
-from excitor.robots.files.write import key_of, quoted
+from excitor.robots.files.write import key_of, quoted, toml_text
 from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
@@ -127,16 +127,17 @@ def part_text(content: Content) -> str:
     """Write a robot file that says which joints of a robot with branches move, and where the others are held."""
     moving = unclear(content.data)
     part = robot_of(replace(content, data={**content.data, "moving": moving}))
-    lines = [
-        f"base = {quoted(Path(content.source).name)}",
-        "# Joints that move, as it is guessed. The others are held where this file says: what they carry belongs to",
-        "# the link that carries them, and programs, logs and models are of the moving joints only.",
-        f"moving = [{', '.join(map(quoted, moving))}]",
+    held = [
+        {"name": name} | ({"held_m": at.position} if at.slides else {"held_deg": float(np.degrees(at.position))})
+        for name, at in part.held.items()
     ]
-    for name, joint in part.held.items():
-        key, value = ("held_m", joint.position) if joint.slides else ("held_deg", float(np.degrees(joint.position)))
-        lines += ["", "[[joint]]", f"name = {quoted(name)}", f"{key} = {value:.6g}"]
-    return "\n".join(lines) + "\n"
+    return _PART + toml_text({"base": Path(content.source).name, "moving": moving, "joint": held})
+
+
+_PART = """\
+# moving: joints that move, as it is guessed. The others are held where it says: what they carry belongs to the links
+# that carry them, and programs, logs and models are of the moving joints only.
+"""
 
 
 def notes_comment(robot: Robot) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import overlay
-from excitor.robots.files.parts import unclear
+from excitor.robots.files.parts import unclear, with_friction
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.robot import Robot
 
@@ -92,11 +92,10 @@ def unclear_part(content: Content) -> str:
     if not moving:
         return ""
     name, names = Path(content.source).name, ", ".join(f'"{name}"' for name in moving)
-    lines = f"moving = [{names}] (or all of them)"
+    where = "it" if len(content.layers) > 1 else f'a robot file with base = "{name}" (excitor init writes one)'
     return (
-        f"{name} has moving joints on several branches, and does not say which of them move: state {lines} in "
-        + ("it" if len(content.layers) > 1 else f'a robot file with base = "{name}" (excitor init writes one)')
-        + "; the others are held at held_deg or held_m of each [[joint]], else in the middle of their range"
+        f"the moving joints of {name} branch: state moving = [{names}] (or all of them) in {where}; the others are "
+        "held at held_deg or held_m of each [[joint]], else in the middle of their range"
     )
 
 
@@ -126,8 +125,6 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     data = overlay.in_joint_names(data, links, [joint["name"] for joint in below["joint"]])
     put = overlay.merged(below, data)
     if overlay.states_held(data):
-        from excitor.robots.files.urdf import with_friction
-
         if base.urdf is None or len(base.layers) > 1:  # lists there count joints that are held here
             sentence = (
                 f"which joints are held is for {named} to say: write it whole (excitor robots --to toml), and edit"

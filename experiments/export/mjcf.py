@@ -404,9 +404,8 @@ def _hold(file: ReadMjcf, held: Mapping[str, HeldJoint], where: str) -> None:
                 ref = numbers(joint.attributes.get("ref", "0"), 1, where)[0] * (1.0 if slides else file.compiler.unit)
                 axis = numbers(joint.attributes.get("axis", "0 0 1"), 3, where)
                 at = translation(*numbers(joint.attributes.get("pos", "0 0 0"), 3, where))
-                axis = axis / max(float(np.linalg.norm(axis)), 1e-12)
-                turn = moved(axis, held[joint.name].position - ref, slides)
-                body.T_world_body = body.T_world_body @ at @ turn @ inverse(at)
+                T = moved(axis / max(float(np.linalg.norm(axis)), 1e-12), held[joint.name].position - ref, slides)
+                body.T_world_body = body.T_world_body @ at @ T @ inverse(at)
 
 
 def _pairs(file: ReadMjcf, robot: Robot, where: str) -> list[_Pair]:
@@ -428,9 +427,8 @@ def _pairs(file: ReadMjcf, robot: Robot, where: str) -> list[_Pair]:
             raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {motion}")
         above = body.parent
         while above >= 0 and above not in moving:
-            loose = [joint.name for joint in file.bodies[above].joints if joint.name not in robot.held]
-            if loose:
-                other = loose[0]
+            other = next((joint.name for joint in file.bodies[above].joints if joint.name not in robot.held), None)
+            if other is not None:
                 raise ExcitorError(f"{where}: joint {other!r} moves {name!r}, and the robot has none of that name")
             above = file.bodies[above].parent
         if moving.get(above, -1) != int(tree.parents[pair.link]):

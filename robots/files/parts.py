@@ -1,7 +1,7 @@
 """Part of a robot: which of a file's joints move by themselves, which are a gripper's, and whether they branch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pydantic import ValidationError
@@ -26,9 +26,14 @@ def skeleton_of(data: Table) -> Skeleton | None:
     return None if reading.problems or data.get("closure") or data.get("platform") else skeleton
 
 
-def movers(skeleton: Skeleton) -> list[str]:
-    """Name the joints that move by themselves."""
-    return [skeleton.links[k].joint.name for k in skeleton.coordinates]
+def with_friction(data: Table, dynamics: Mapping[str, Mapping[str, float]]) -> Table:
+    """Give every joint that moves by itself friction and a rotor; `dynamics` are priors, by joint and prefix."""
+    skeleton = skeleton_of(data)
+    names = [] if skeleton is None else [joint.name for joint in skeleton.movers]
+    known = {f"{prefix}{k + 1}": x for k, name in enumerate(names) for prefix, x in dynamics.get(name, {}).items()}
+    drives: Table = {"drive": {"rotors": "motors"}, "friction": {"terms": ["viscous", "coulomb", "offset"]}}
+    rest = {key: value for key, value in data.items() if key != "parameters"}
+    return rest | drives | ({"parameters": known} if known else {})
 
 
 def gripper_held(data: Table) -> Table:
@@ -40,14 +45,17 @@ def gripper_held(data: Table) -> Table:
     skeleton = skeleton_of(data)
     if skeleton is None:
         return data
-    links, names = skeleton.links, set(movers(skeleton))
+    links, names = skeleton.links, {joint.name for joint in skeleton.movers}
     reading = Reading(schema.Description.model_validate({"name": "of", "joint": data["joint"]}), [])
     ranges = {link.joint.name: in_si(link.joint, "", "position", reading) or (0.0, 0.0) for link in links}
     short = {link.joint.name for link in links if link.slides and 0.0 < np.ptp(ranges[link.joint.name]) < _SHORT}
     whole = _depth(links, range(len(links)), np.zeros(3))
+    carriers: list[set[int]] = []
+    for link in links:
+        carriers.append({link.parent, *(carriers[link.parent] if link.parent >= 0 else ())})
     fingers: set[str] = set()
     for body in range(len(links)):
-        inner = _beyond(skeleton, body)
+        inner = [j for j in range(len(links)) if body in carriers[j]]
         own = {links[j].joint.name for j in inner} & names
         led = {name for j in inner for name in links[j].joint.follows or () if name != links[j].joint.name}
         roots = [links[j].before[:3, 3] for j in inner if links[j].parent == body]
@@ -72,37 +80,19 @@ def _depth(links: Sequence[Link], chosen: Sequence[int], start: FloatArray) -> d
     return depth
 
 
-def _beyond(skeleton: Skeleton, body: int) -> list[int]:
-    """List the links that hang on a link, directly or not."""
-    found = {body}
-    for j, link in enumerate(skeleton.links):
-        if link.parent in found:
-            found.add(j)
-    return sorted(found - {body})
-
-
-def branches(skeleton: Skeleton) -> list[tuple[str, ...]]:
-    """List the joints that move by themselves from the base to each end of the tree: one list if they are a chain."""
-    names, links = set(movers(skeleton)), skeleton.links
-    ways: dict[tuple[str, ...], None] = {}
-    for j in range(len(links)):
-        way, at = [], j
-        while at >= 0:
-            way += [links[at].joint.name] if links[at].joint.name in names else []
-            at = links[at].parent
-        ways[tuple(way[::-1])] = None
-    return [way for way in ways if not any(set(way) < set(other) for other in ways)]
-
-
 def unclear(data: Table) -> list[str]:
     """Return the joints that are likely to move, of a robot that branches and does not say it; none where it is clear.
 
     They are those before the first branch if these are an arm, else those of the longest branch.
     """
     skeleton = None if data.get("moving") else skeleton_of(data)
-    ways = [] if skeleton is None else branches(skeleton)
-    if len(ways) < 2:
+    names = [] if skeleton is None else [joint.name for joint in skeleton.movers]
+    ways: list[tuple[str, ...]] = []  # the joints from the base to each link
+    for link in () if skeleton is None else skeleton.links:
+        above = ways[link.parent] if link.parent >= 0 else ()
+        ways.append((*above, link.joint.name) if link.joint.name in names else above)
+    ends = [way for way in dict.fromkeys(ways) if not any(way == other[: len(way)] != other for other in ways)]
+    if len(ends) < 2:
         return []
-    shared = [name for name in ways[0] if all(name in way for way in ways)]
-    longest = max(map(len, ways))
-    return shared if len(shared) > 2 else next(list(way) for way in ways if len(way) == longest)
+    shared, longest = [name for name in names if all(name in way for way in ends)], max(ends, key=len)
+    return shared if len(shared) > 2 else list(longest)

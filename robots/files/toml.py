@@ -119,7 +119,7 @@ def assemble(reading: Reading) -> Robot | None:
         lengths=dict(description.lengths),
         locked=locked_joints(skeleton),
         held=skeleton.held,
-        continuous=tuple(skeleton.links[k].joint.name for k in skeleton.coordinates if is_endless(skeleton.links[k])),
+        continuous=tuple(joint.name for joint in skeleton.movers if is_endless(joint)),
     )
     return None if reading.problems else robot
 
@@ -151,6 +151,11 @@ class Skeleton:
     bodies: tuple[tuple[str, schema.Body, int, FloatArray], ...]
     coordinates: tuple[int, ...]  # the links whose joints move by themselves
     held: Mapping[str, HeldJoint] = field(default_factory=dict)
+
+    @property
+    def movers(self) -> list[schema.Joint]:
+        """The joints that move by themselves."""
+        return [self.links[k].joint for k in self.coordinates]
 
     def frame(self, name: str, reading: Reading, path: str) -> tuple[int, FloatArray]:
         """Find a joint's frame by name."""
@@ -229,9 +234,7 @@ def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: 
 def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
     """Convert limits to SI; what is not stated is unlimited."""
     links = [skeleton.links[k] for k in skeleton.coordinates]
-    wide = [(-TURN, TURN) if is_endless(link) else FREE for link in links]
-    stated = [in_si(link.joint, link.path, "position", reading) for link in links]
-    position = np.array([given or assumed for given, assumed in zip(stated, wide, strict=True)])
+    position = np.array([in_si(link.joint, link.path, "position", reading) or FREE for link in links])
     for link, (low, high) in zip(links, position, strict=True):
         if low >= high:
             reading.note(f"{link.path}.limits.position", f"goes from {low:g} to {high:g}; the lower bound comes first")
@@ -243,14 +246,13 @@ def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
     return Limits(position, velocity, acceleration, jerk, np.array(torque))
 
 
-TURN = 2.0 * math.pi  # each way about home: the working range of a joint without stops, unless one is stated
 FREE = (-math.inf, math.inf)
+TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
 
 
-def is_endless(link: Link) -> bool:
+def is_endless(joint: schema.Joint) -> bool:
     """Return True if a joint has no stops, and no range is stated."""
-    limits = link.joint.limits
-    return link.joint.kind == "continuous" and limits.position_deg is None and limits.position_rad is None
+    return joint.kind == "continuous" and joint.limits.position_deg is joint.limits.position_rad is None
 
 
 def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tuple[float, ...] | None:
@@ -266,7 +268,7 @@ def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tu
             reading.note(f"{path}.limits.{key}", f"the joint {kind}; give it in {right}")
         value = getattr(limits, key)
         return tuple(units[key] * x for x in (value if isinstance(value, list) else [value]))
-    return None
+    return TURN if quantity == "position" and is_endless(joint) else None
 
 
 _PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
@@ -399,7 +401,7 @@ def build_skeleton(reading: Reading) -> Skeleton:
         if joint.kind == "fixed":
             frames[joint.name] = (parent, T_parent @ before @ translation(0.0, 0.0, offset) @ after)
         else:
-            moves, at = without_held(joint, positions, path, reading)
+            moves, at = without_held(joint, positions, reading)
             at += position_in_si(joint, "offset") or 0.0
             if moves is None:
                 slides = joint.kind == "prismatic"
@@ -459,12 +461,12 @@ def is_coordinate(joint: schema.Joint) -> bool:
     return joint.kind != "fixed" and (joint.follows is None or joint.name in joint.follows)
 
 
-def without_held(
-    joint: schema.Joint, held: Mapping[str, float], path: str, reading: Reading
-) -> tuple[schema.Joint | None, float]:
+def without_held(joint: schema.Joint, held: Mapping[str, float], reading: Reading) -> tuple[schema.Joint | None, float]:
     """Split a joint's position into what moves, None if nothing does, and the constant share of held joints."""
     shares = joint.follows or {joint.name: 1.0}
-    at = sum(reading.number(shares[name], f"{path}.follows.{name}") * held[name] for name in shares if name in held)
+    at = sum(
+        reading.number(shares[name], f"{joint.name}.follows.{name}") * held[name] for name in shares if name in held
+    )
     rest = {name: share for name, share in shares.items() if name not in held}
     if len(rest) == len(shares):
         return joint, 0.0
@@ -579,9 +581,7 @@ def _standard_dh(p: schema.StandardDH, turns: bool, path: str, reading: Reading)
 
 def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]:
     """Find the joints that move by themselves: all but those that only follow others."""
-    coordinates = tuple(
-        k for k, link in enumerate(links) if link.joint.follows is None or link.joint.name in link.joint.follows
-    )
+    coordinates = tuple(k for k, link in enumerate(links) if is_coordinate(link.joint))
     names = [links[k].joint.name for k in coordinates]
     for link in links:
         for key in ("limits", "locked_deg", "locked_m"):
@@ -777,13 +777,7 @@ def joint_row(entry: schema.Combination, mechanism: Mechanism, path: str, readin
         if name in mechanism.joint_names:
             row[mechanism.joint_names.index(name)] = reading.number(share, f"{path}.{name}")
         else:
-            there = any(joint.name == name for joint in reading.description.joint)
-            why = (
-                f"{name!r} does not move by itself: it is held, fixed or follows others"
-                if there
-                else (f"no joint is named {name!r}")
-            )
-            reading.note(path, f"{why}; {expected(name, mechanism.joint_names)}")
+            reading.note(path, f"no joint that moves is named {name!r}; {expected(name, mechanism.joint_names)}")
     if not row.any():
         reading.note(path, "is 0 for every joint; name the joints that it turns with")
     return row

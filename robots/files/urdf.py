@@ -21,7 +21,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.meshes import check_size, find_mesh, mesh_place, read_mesh
-from excitor.robots.files.parts import gripper_held, movers, skeleton_of
+from excitor.robots.files.parts import gripper_held, with_friction
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
@@ -240,12 +240,13 @@ def _translate(root: Element, links: Mapping[str, Element], joints: Sequence[_Jo
     capsules, shaped = _capsules(links, joints, reader)
     fixed = [joint for joint in joints if joint.kind == "fixed" and joint.child not in {"base", *mover.values()}]
     frames = [{"name": joint.child, "link": joint.name} for joint in fixed]
-    data = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
+    data: Table = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
     data |= _tool(mover, reader) | _ignored_pairs(data, links, reader)
-    dynamics = {joint.name: _dynamics_of(joint, reader) for joint in joints}
+    dynamics = {joint.name: _dynamics_of(joint, reader) for joint in joints if joint.kind != "fixed"}
     reader.stop_if_refused()
     whole, data = data, with_friction(gripper_held(data), dynamics)
-    reader.notes.append(("friction", _friction_note(data)))
+    known = f"; known beforehand are {', '.join(data['parameters'])}" if "parameters" in data else ""
+    reader.notes.append(("friction", _FRICTION.format(known)))
     labels = {f"joint[{k + 1}]": joint.where for k, joint in enumerate(joints)}
     labels |= {f"capsule[{k + 1}]": where for k, where in enumerate(shaped)}
     labels |= {f"frame[{k + 1}]": label("link", joint.child) for k, joint in enumerate(fixed)}
@@ -584,23 +585,10 @@ def _dynamics_of(joint: _Joint, reader: Reader) -> dict[str, float]:
     return {prefix: value for prefix, value in values.items() if value}
 
 
-def with_friction(data: Table, dynamics: Mapping[str, Mapping[str, float]]) -> Table:
-    """Give every joint that moves by itself friction and a rotor; damping and friction stated are their priors."""
-    skeleton = skeleton_of(data)
-    names = [] if skeleton is None else movers(skeleton)
-    known = {f"{prefix}{k + 1}": x for k, name in enumerate(names) for prefix, x in dynamics.get(name, {}).items()}
-    drives: Table = {"drive": {"rotors": "motors"}, "friction": {"terms": ["viscous", "coulomb", "offset"]}}
-    rest = {key: value for key, value in data.items() if key != "parameters"}
-    return rest | drives | ({"parameters": known} if known else {})
-
-
-def _friction_note(data: Table) -> str:
-    known = data.get("parameters")
-    return (
-        "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified"
-        + (f"; known beforehand are {', '.join(known)}" if known else "")
-        + '; a robot file with base = this file, friction = [] and drive.rotors = "none" leaves them out'
-    )
+_FRICTION = (
+    "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified{}; a robot file "
+    'with base = this file, friction = [] and drive.rotors = "none" leaves them out'
+)
 
 
 def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
@@ -691,9 +679,7 @@ def _dynamics(tag: bytes, attributes: Mapping[str, float]) -> bytes:
 
 def carried(robot: Robot, j: int, own: str, found: "_Reader") -> FloatArray:
     """Sum the parameters of links that fixed or held joints carry on link j, in its frame, (10,)."""
-    places = {
-        found.children.get(frame.name, frame.name): frame.T_link_frame for frame in robot.frames if frame.link == j
-    }
+    places = {found.children.get(f.name, f.name): f.T_link_frame for f in robot.frames if f.link == j}
     total = np.zeros(10)
     for link, T in places.items():
         span = found.spans.get(link)

@@ -349,10 +349,7 @@ def _list(values: FloatArray) -> list[float]:
 
 
 def differences(a: object, b: object, path: str = "") -> list[str]:
-    """List the fields in which two robots differ by more than rounding.
-
-    Names of links need not be the same, nor which joints of the file are held: of a robot in memory, both are gone.
-    """
+    """List the fields in which two robots differ by more than rounding, but names of links and of held joints."""
     if is_dataclass(a) and type(a) is type(b):
         pairs = [(field.name, getattr(a, field.name), getattr(b, field.name)) for field in fields(a)]
     elif isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():

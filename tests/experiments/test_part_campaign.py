@@ -88,9 +88,7 @@ def test_a_robot_that_branches_is_refused_and_begun_with_the_lines(tmp_path):
         "r_turn": "0°", "r_lift": "0°", "r_bend": "80.2141°"}  # fmt: skip
     assert len(set_up(campaign).noise.sigma) == 4
     edit(folder / "campaign.toml", {"arm-part.toml": "arm.urdf"})
-    with pytest.raises(
-        InvalidCampaign, match=r'robot: arm.urdf has moving joints on several branches.*moving = \["waist"'
-    ):
+    with pytest.raises(InvalidCampaign, match=r'robot: the moving joints of arm.urdf branch: state moving = \["waist"'):
         open_campaign(folder, "design")
 
 

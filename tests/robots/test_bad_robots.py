@@ -136,7 +136,7 @@ TOML = {
     "rotor of nobody": (HEAD + '[drive]\nrotors = ["x"]', ["drive.rotors: no joint is named 'x'"]),
     "senses nobody": (
         HEAD + '[[friction.element]]\nparameter = "F"\nmodel = "viscous"\nsenses = { x = 1 }',
-        ["friction.element[1].senses: no joint is named 'x'; expected one of ['a']"],
+        ["friction.element[1].senses: no joint that moves is named 'x'; expected one of ['a']"],
     ),
     "unknown model": (
         HEAD + '[[friction.element]]\nparameter = "F"\nmodel = "lugre"\nsenses = { a = 1 }',

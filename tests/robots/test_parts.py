@@ -226,7 +226,7 @@ BAD = {
     ),
     "a coupling with it": (
         '[[friction.element]]\nparameter = "Fx"\nmodel = "viscous"\nsenses = { bend = 1, left_joint = 1 }',
-        "senses: 'left_joint' does not move by itself: it is held",
+        "senses: no joint that moves is named 'left_joint'",
     ),
     "a gear for it": ("[drive]\nratios = [1, 1, 1, 1]", "expected 3 numbers other than 0, one for each joint"),
     "of a base with lists": ("base2", "which joints are held is for arm2.toml to say: write it whole"),
