@@ -100,8 +100,10 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     content = read_content(source)
     robot = robot_of(content)
     own = source not in catalog_names()
-    named = Path(source).name if own else source
-    part = part_text(content) if unclear_part(content) else ""
+    named, branching = Path(source).name if own else source, unclear_part(content)
+    part = folder / f"{Path(source).stem}-part.toml"
+    if branching and (content.urdf_file != Path(source) or part.exists()):
+        raise ExcitorError(f"{part}: exists already; rename it" if part.exists() else f"{source}: {branching}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
@@ -112,10 +114,10 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
-    if part:
-        named = f"{Path(source).stem}-part.toml"
-        write_atomically(folder / named, part)
-        robot = load(folder / named)
+    if branching:
+        named = part.name
+        write_atomically(part, part_text(content))
+        robot = load(part)
     if task == "payload":
         write_atomically(path, payload_text(robot, named, folder, prior))
     else:
@@ -134,10 +136,9 @@ def part_text(content: Content) -> str:
     return _PART + toml_text({"base": Path(content.source).name, "moving": moving, "joint": held})
 
 
-_PART = """\
-# moving: joints that move, as it is guessed. The others are held where it says: what they carry belongs to the links
-# that carry them, and programs, logs and models are of the moving joints only.
-"""
+_PART = (
+    "# A guess of the joints that move. The others are held: what they carry belongs to the links that carry them.\n"
+)
 
 
 def notes_comment(robot: Robot) -> str:

@@ -464,9 +464,7 @@ def is_coordinate(joint: schema.Joint) -> bool:
 def without_held(joint: schema.Joint, held: Mapping[str, float], reading: Reading) -> tuple[schema.Joint | None, float]:
     """Split a joint's position into what moves, None if nothing does, and the constant share of held joints."""
     shares = joint.follows or {joint.name: 1.0}
-    at = sum(
-        reading.number(shares[name], f"{joint.name}.follows.{name}") * held[name] for name in shares if name in held
-    )
+    at = sum(held[name] * reading.number(shares[name], joint.name) for name in shares if name in held)
     rest = {name: share for name, share in shares.items() if name not in held}
     if len(rest) == len(shares):
         return joint, 0.0

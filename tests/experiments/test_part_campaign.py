@@ -10,8 +10,10 @@ import excitor as ex
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.init import begin
 from excitor.experiments.model import read_model
+from excitor.experiments.plan import assumed_check
 from excitor.experiments.setup import set_up
 from excitor.robots.dynamics import rigid_torque
+from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from tests import arms
 from tests.arms import GRIPPER, two_arms
@@ -92,6 +94,17 @@ def test_a_robot_that_branches_is_refused_and_begun_with_the_lines(tmp_path):
         open_campaign(folder, "design")
 
 
+def test_init_does_not_guess_over_a_file_of_yours(tmp_path):
+    folder = begun(tmp_path, two_arms())
+    (folder / "campaign.toml").unlink()
+    with pytest.raises(ExcitorError, match=r"arm-part\.toml: exists already"):
+        begin(folder, str(tmp_path / "arm.urdf"))
+    (tmp_path / "mine.toml").write_text('base = "arm.urdf"\nname = "mine"')
+    with pytest.raises(ExcitorError, match=r"mine\.toml: the moving joints of mine\.toml branch.*in it;"):
+        begin(tmp_path / "other", str(tmp_path / "mine.toml"))
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -105,6 +118,13 @@ def test_held_joints_are_none_of_a_design(tmp_path, old, new, told):
     edit(folder / "campaign.toml", {old: new})
     with pytest.raises(InvalidCampaign, match=told):
         set_up(open_campaign(folder, "design"))
+
+
+def test_a_finger_without_a_shape_is_no_go(tmp_path):
+    bare = GRIPPER.replace(arms.link("left", 0.05, 0.1), arms.link("left", 0.05, 0.1, box=False))
+    (check,) = assumed_check(set_up(open_campaign(begun(tmp_path, bare), "design")))
+    assert not check.holds
+    assert "The shape of left is not known" in check.sentence
 
 
 def test_a_joint_without_stops_turns_once_each_way_about_home(tmp_path):
