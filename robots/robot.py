@@ -107,6 +107,7 @@ class HeldJoint:
     position: float  # rad, or m if it slides
     slides: bool
     link: int  # -1: the base
+    carries: tuple[int, ...] = ()  # the links whose joints sit on what it carries
 
     def __str__(self) -> str:
         return f"{1e3 * self.position:g} mm" if self.slides else f"{math.degrees(self.position):.6g}°"
@@ -137,6 +138,7 @@ class Capsule:
     origin: Origin = "stated"  # "mesh": it contains one; "assumed": nothing is known of the link's shape
     part: str = ""  # what it is of, where several bodies make a link
     corners: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # of the hull of what it contains, if known
+    on: str = ""  # the held joint that carries it
 
     def __post_init__(self) -> None:
         freeze(self, start="3", end="3", corners="n_corners 3")

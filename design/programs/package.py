@@ -176,8 +176,7 @@ def _axes_note(plan: Plan, target: Target) -> str:
 def _held_note(plan: Plan) -> str:
     """Say where the joints stand that these programs do not move."""
     at = ", ".join(f"{comment(name)} at {joint}" for name, joint in plan.robot.held.items())
-    sentence = "are not part of these programs. Bring them there before every run, and keep them there."
-    return f"**Joints that are held: {at}. They {sentence}**" if at else ""
+    return f"**Joints that are held: {at}. Bring them there before every run, and keep them there.**" if at else ""
 
 
 def _poses(plan: Plan, target: Target) -> str:

@@ -117,7 +117,9 @@ def assemble(reading: Reading) -> Robot | None:
         controllers=build_controllers(mechanism, reading),
         declared_base=build_declared_base(skeleton, params, reading),
         lengths=dict(description.lengths),
-        locked=locked_joints(skeleton),
+        locked={
+            i: at for i, joint in enumerate(skeleton.movers) if (at := position_in_si(joint, "locked")) is not None
+        },
         held=skeleton.held,
         continuous=tuple(joint.name for joint in skeleton.movers if is_endless(joint)),
     )
@@ -135,6 +137,7 @@ class Link:
     axis: FloatArray
     after: FloatArray
     offset: float
+    on: str = ""  # of its parent's bodies: that of this held joint
 
     @property
     def slides(self) -> bool:
@@ -151,6 +154,7 @@ class Skeleton:
     bodies: tuple[tuple[str, schema.Body, int, FloatArray], ...]
     coordinates: tuple[int, ...]  # the links whose joints move by themselves
     held: Mapping[str, HeldJoint] = field(default_factory=dict)
+    on: Mapping[str, str] = field(default_factory=dict)  # the last held joint before each frame, on the same link
 
     @property
     def movers(self) -> list[schema.Joint]:
@@ -274,16 +278,6 @@ def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tu
 _PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
 
 
-def locked_joints(skeleton: Skeleton) -> dict[int, float]:
-    """Find the joints held at a position, by coordinate."""
-    held = {}
-    for i, k in enumerate(skeleton.coordinates):
-        position = position_in_si(skeleton.links[k].joint, "locked")
-        if position is not None:
-            held[i] = position
-    return held
-
-
 def build_frame(
     name: str, entry: schema.Tool | schema.NamedFrame, skeleton: Skeleton, path: str, reading: Reading
 ) -> Frame:
@@ -332,8 +326,8 @@ def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
         link, T = skeleton.frame(entry.link, reading, f"{path}.link")
         start, end = (reading.vector(point, path) @ T[:3, :3].T + T[:3, 3] for point in (entry.start, entry.end))
         corners = np.array([reading.vector(point, path) for point in entry.corners]).reshape(-1, 3) @ T[:3, :3].T
-        part = entry.part or entry.link
-        capsules.append(Capsule(link, start, end, entry.radius, entry.origin, part, corners + T[:3, 3]))
+        part, on = entry.part or entry.link, skeleton.on.get(entry.link, "")
+        capsules.append(Capsule(link, start, end, entry.radius, entry.origin, part, corners + T[:3, 3], on))
     return tuple(capsules)
 
 
@@ -390,7 +384,7 @@ _Z = np.array([0.0, 0.0, 1.0])
 def build_skeleton(reading: Reading) -> Skeleton:
     """Place every joint, merging fixed and held ones into the link they sit on."""
     frames: dict[str, tuple[int, FloatArray]] = {"base": (-1, np.eye(4))}
-    positions, held = held_positions(reading), {}
+    positions, held, on = held_positions(reading), {}, {"base": ""}
     links: list[Link] = []
     bodies: list[tuple[str, schema.Body, int, FloatArray]] = []
     for k, joint, parent_name in order_joints(reading):
@@ -398,6 +392,7 @@ def build_skeleton(reading: Reading) -> Skeleton:
         parent, T_parent = frames[parent_name]
         before, axis, after, offset = joint_geometry(joint, path, reading)
         check_keys(joint, path, reading)
+        on[joint.name] = on[parent_name]
         if joint.kind == "fixed":
             frames[joint.name] = (parent, T_parent @ before @ translation(0.0, 0.0, offset) @ after)
         else:
@@ -405,16 +400,20 @@ def build_skeleton(reading: Reading) -> Skeleton:
             at += position_in_si(joint, "offset") or 0.0
             if moves is None:
                 slides = joint.kind == "prismatic"
+                on[joint.name] = joint.name
                 held[joint.name] = HeldJoint(positions.get(joint.name, at), slides, parent)
                 frames[joint.name] = (parent, T_parent @ before @ moved(axis, at + offset, slides) @ after)
             else:
                 frames[joint.name] = (len(links), np.eye(4))
-                links.append(Link(moves, path, parent, T_parent @ before, axis, after, at + offset))
+                links.append(Link(moves, path, parent, T_parent @ before, axis, after, at + offset, on[parent_name]))
+                on[joint.name] = ""
         if joint.link is not None:
             bodies.append((f"{path}.link", joint.link, *frames[joint.name]))
     if frames.keys() > {"base"} and not links:
         reading.note("joint", f"every joint is fixed{' or held' if held else ''}; a robot needs one that moves")
-    return Skeleton(tuple(links), frames, tuple(bodies), find_coordinates(links, reading), held)
+    held = {name: replace(one, carries=tuple(j for j, link in enumerate(links) if link.on == name))
+            for name, one in held.items()}  # fmt: skip
+    return Skeleton(tuple(links), frames, tuple(bodies), find_coordinates(links, reading), held, on)
 
 
 def held_positions(reading: Reading) -> dict[str, float]:

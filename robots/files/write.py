@@ -349,7 +349,7 @@ def _list(values: FloatArray) -> list[float]:
 
 
 def differences(a: object, b: object, path: str = "") -> list[str]:
-    """List the fields in which two robots differ by more than rounding, but names of links and of held joints."""
+    """List the fields in which two robots differ by more than rounding; names of links need not be the same."""
     if is_dataclass(a) and type(a) is type(b):
         pairs = [(field.name, getattr(a, field.name), getattr(b, field.name)) for field in fields(a)]
     elif isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
@@ -361,5 +361,5 @@ def differences(a: object, b: object, path: str = "") -> list[str]:
         return [] if same else [path]
     else:
         return [] if a == b else [path]
-    inner = [(f"{path}.{key}" if path else key, x, y) for key, x, y in pairs if key not in ("link_names", "held")]
+    inner = [(f"{path}.{key}" if path else key, x, y) for key, x, y in pairs if key != "link_names"]
     return [found for where, x, y in inner for found in differences(x, y, where)]

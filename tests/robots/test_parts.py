@@ -7,7 +7,9 @@ import pinocchio as pin
 import pytest
 
 from excitor.experiments.export.mjcf import filled_mjcf
+from excitor.robots import cell
 from excitor.robots.base import base_parameters
+from excitor.robots.cell import Scene
 from excitor.robots.dynamics import inverse_dynamics, link_poses, mass_matrix, rigid_torque
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files.urdf import filled_urdf, robot_from_urdf
@@ -275,6 +277,32 @@ def test_a_finger_without_a_shape_stays_watched(tmp_path):
     left = link("left", 0.05, 0.1)
     bare = load(put(tmp_path, GRIPPER.replace(left, link("left", 0.05, 0.1, box=False))))
     assert [capsule.part for capsule in bare.capsules if capsule.origin == "assumed"] == ["left"]
+
+
+def watched(robot):
+    capsules = robot.capsules
+    return {frozenset((capsules[a].part, capsules[b].part)) for a, b in cell._pairs(robot, Scene())[0]}
+
+
+@pytest.mark.parametrize(
+    ("moving", "still"),
+    [
+        (["l_turn", "l_lift", "l_bend"], ["torso", "r_post", "r_upper", "r_lower", "r_hand"]),
+        (["waist", "r_turn", "r_lift"], ["l_post", "l_upper", "l_lower", "l_hand"]),
+        (["l_turn", "r_bend"], ["torso", "r_post", "r_upper"]),
+    ],
+)
+def test_what_is_held_is_kept_apart_as_if_it_moved(tmp_path, moving, still):
+    """Pairs that one joint connects in the file are left out, and those that do not move: no others."""
+    urdf = two_arms()
+    part, whole = (
+        load(put(tmp_path, urdf, f"moving = {names}"))
+        for names in (moving, list(load(put(tmp_path, urdf)).joint_names))
+    )
+    rigid = [{c.part for c in part.capsules if c.link == k} for k in range(-1, part.n_joints)]
+    fixed = {frozenset((a, b)) for group in rigid for a in group for b in group if a != b}
+    assert any(len(group & set(still)) > 1 for group in rigid)
+    assert watched(part) == watched(whole) - fixed
 
 
 def test_what_is_identified_goes_back_to_the_urdf(tmp_path):
