@@ -404,10 +404,9 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
 
 def about_home(robot: Robot, home_deg: list[float] | None) -> Robot:
     """Shift the assumed range of joints without stops: a turn each way about home, not about zero."""
-    if home_deg is None or len(home_deg) != robot.n_joints:
-        return robot
+    home = np.radians(home_deg) if home_deg and len(home_deg) == robot.n_joints else np.zeros(robot.n_joints)
     endless = np.isin(robot.joint_names, robot.continuous)
-    position = robot.limits.position + np.where(endless, np.radians(home_deg), 0.0)[:, None]
+    position = robot.limits.position + np.where(endless, home, 0.0)[:, None]
     return replace(robot, limits=replace(robot.limits, position=position))
 
 

@@ -423,7 +423,8 @@ def held_positions(reading: Reading) -> dict[str, float]:
     """
     description = reading.description
     joints = {joint.name: (f"joint[{k + 1}]", joint) for k, joint in enumerate(description.joint)}
-    stated = {name: at for name, (_, joint) in joints.items() if (at := position_in_si(joint, "held")) is not None}
+    given = {name: position_in_si(joint, "held") for name, (_, joint) in joints.items() if joint.kind != "fixed"}
+    stated = {name: at for name, at in given.items() if at is not None}
     if is_closed(description) and (stated or description.moving):
         names = ", ".join(stated) or "other than those that are moving"
         reading.note("joint", f"{names}: joints of a closed chain are not held; lock them, or leave this out")
@@ -441,8 +442,6 @@ def held_positions(reading: Reading) -> dict[str, float]:
         held[name] = stated.get(name, 0.0 if limits == FREE else sum(limits) / 2)
         path += ".held_m" if joint.kind == "prismatic" else ".held_deg"
         unit = 1.0 if joint.kind == "prismatic" else 180.0 / math.pi
-        if joint.kind == "fixed":
-            continue  # which is refused with its other keys
         if name not in able:
             reading.note(path, "the joint only follows others; hold the one that it follows")
         elif description.moving is not None and name in chosen:
@@ -489,10 +488,9 @@ def check_keys(joint: schema.Joint, path: str, reading: Reading) -> None:
         for unit, kinds in (("deg", _TURNS), ("m", ("prismatic",))):
             if getattr(joint, f"{key}_{unit}") is not None and joint.kind not in kinds:
                 reading.note(f"{path}.{key}_{unit}", f"the joint {wrong[joint.kind].format(key)}")
-    if joint.kind == "fixed" and joint.follows is not None:
-        reading.note(f"{path}.follows", "the joint is fixed; leave this out")
-    if joint.kind == "fixed" and joint.limits != schema.Limits():
-        reading.note(f"{path}.limits", "the joint is fixed; leave this out")
+    for key, none in (("follows", None), ("limits", schema.Limits())):
+        if joint.kind == "fixed" and getattr(joint, key) != none:
+            reading.note(f"{path}.{key}", "the joint is fixed; leave this out")
 
 
 def position_in_si(joint: schema.Joint, key: str) -> float | None:

@@ -680,12 +680,8 @@ def _dynamics(tag: bytes, attributes: Mapping[str, float]) -> bytes:
 def carried(robot: Robot, j: int, own: str, found: "_Reader") -> FloatArray:
     """Sum the parameters of links that fixed or held joints carry on link j, in its frame, (10,)."""
     places = {found.children.get(f.name, f.name): f.T_link_frame for f in robot.frames if f.link == j}
-    total = np.zeros(10)
-    for link, T in places.items():
-        span = found.spans.get(link)
-        if link != own and span is not None and span.phi is not None:
-            total += change_frame(span.phi, T)
-    return total
+    bodies = [(found.spans[link].phi, T) for link, T in places.items() if link != own and link in found.spans]
+    return sum((change_frame(phi, T) for phi, T in bodies if phi is not None), np.zeros(10))
 
 
 def inertial(phi: FloatArray) -> str:
