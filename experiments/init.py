@@ -133,7 +133,7 @@ def part_text(content: Content) -> str:
         {"name": name} | ({"held_m": at.position} if at.slides else {"held_deg": float(np.degrees(at.position))})
         for name, at in part.held.items()
     ]
-    return _PART + toml_text({"base": Path(content.source).name, "moving": moving, "joint": held})
+    return f"base = {quoted(Path(content.source).name)}\n{_PART}{toml_text({'moving': moving, 'joint': held})}"
 
 
 _PART = (
