@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,7 +16,7 @@ from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot, choice, did_you_mean
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
-from excitor.robots.load import SUFFIXES, catalog_names, load, read_content, read_text
+from excitor.robots.load import SUFFIXES, catalog_names, read_content, read_text, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
 FILE = "campaign.toml"
@@ -424,7 +424,19 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     if problems:
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
-    return OpenCampaign(folder, content, load(source, content.preset), source, text)
+    read = read_content(source, content.preset)
+    branching = unclear_part(read)
+    if branching:
+        raise InvalidCampaign(path, [f"robot: {branching}"])
+    return OpenCampaign(folder, content, about_home(robot_of(read), content.home_deg), source, text)
+
+
+def about_home(robot: Robot, home_deg: list[float] | None) -> Robot:
+    """Shift the assumed range of joints without stops: a turn each way about home, not about zero."""
+    home = np.radians(home_deg) if home_deg and len(home_deg) == robot.n_joints else np.zeros(robot.n_joints)
+    endless = np.isin(robot.joint_names, robot.continuous)
+    position = robot.limits.position + np.where(endless, home, 0.0)[:, None]
+    return replace(robot, limits=replace(robot.limits, position=position))
 
 
 def _runs_of_programs(folder: Path) -> list[Run]:

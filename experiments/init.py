@@ -1,7 +1,9 @@
 """`excitor init`: a folder with a commented campaign.toml that can be designed without changes."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -16,16 +18,17 @@ from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.mjcf import mesh_files
+from excitor.robots.files.parts import unclear
 from excitor.robots.files.urdf import Urdf, companions
-from excitor.robots.files.write import key_of, quoted
-from excitor.robots.load import catalog_names, read_content, robot_of
+from excitor.robots.files.write import key_of, quoted, toml_text
+from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
 TEMPLATE = """\
 # What to identify, where, and how. Only this file is written by hand; excitor design reads it.
 # Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
 robot = {robot}
-
+{notes}
 # Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
 # {joints}
 home_deg = {home}
@@ -99,6 +102,10 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     content = read_content(source)
     robot = robot_of(content)
     own = source not in catalog_names()
+    named, branching = Path(source).name if own else source, unclear_part(content)
+    part = folder / f"{Path(source).stem}-part.toml"
+    if branching and (content.urdf_file != Path(source) or part.exists()):
+        raise ExcitorError(f"{part}: exists already; rename it" if part.exists() else f"{source}: {branching}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
@@ -112,12 +119,37 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
-    named = Path(source).name if own else source
+    if branching:
+        named = part.name
+        write_atomically(part, part_text(content))
+        robot = load(part)
     if task == "payload":
         write_atomically(path, payload_text(robot, named, folder, prior))
     else:
         write_atomically(path, campaign_text(robot, named))
     return path
+
+
+def part_text(content: Content) -> str:
+    """Write a robot file that says which joints of a robot with branches move, and where the others are held."""
+    moving = unclear(content.data)
+    part = robot_of(replace(content, data={**content.data, "moving": moving}))
+    held = [
+        {"name": name} | ({"held_m": at.position} if at.slides else {"held_deg": float(np.degrees(at.position))})
+        for name, at in part.held.items()
+    ]
+    return f"base = {quoted(Path(content.source).name)}\n{_PART}{toml_text({'moving': moving, 'joint': held})}"
+
+
+_PART = (
+    "# A guess of the joints that move. The others are held: what they carry belongs to the links that carry them.\n"
+)
+
+
+def notes_comment(robot: Robot) -> str:
+    """Say as comments of campaign.toml which joints are held, and which have an assumed range."""
+    lines = [line for where, sentence in part_notes(robot) for line in wrap(f"{where}: {sentence}", 110)]
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _copy_companions(read: Urdf, source: Path, folder: Path) -> None:
@@ -142,6 +174,7 @@ def campaign_text(robot: Robot, source: str) -> str:
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
     return TEMPLATE.format(
         robot=quoted(source),
+        notes=notes_comment(robot),
         joints=commented(robot),
         home=numbers(si_to_pendant(robot, home_pose(robot))),
         first=key_of(robot.joint_names[0]),
@@ -192,7 +225,7 @@ PAYLOAD_TEMPLATE = """\
 # What does the robot carry? The same motion with and without the load. Only this file is written by hand.
 # Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
 robot = {robot}
-task = "payload"
+{notes}task = "payload"
 
 # The bare arm, as an earlier campaign of this very robot identified it: links and rotors, with how sure they are.
 {prior}
@@ -268,6 +301,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
     return PAYLOAD_TEMPLATE.format(
         robot=quoted(source),
+        notes=notes_comment(robot),
         prior=named,
         joints=commented(robot),
         home=numbers(si_to_pendant(robot, home_pose(robot))),

@@ -270,7 +270,7 @@ def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
     """Return True if one of the links could collide with the base or with a link that no joint connects it to."""
     adjacent = adjacent_links(robot)
     others = range(-1, robot.mechanism.n_links)
-    return any(j != k and frozenset((j, k)) not in adjacent for j in links for k in others)
+    return bool(robot.held) or any(j != k and frozenset((j, k)) not in adjacent for j in links for k in others)
 
 
 def _how_to_add_volumes(setup: Setup) -> str:

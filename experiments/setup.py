@@ -29,12 +29,11 @@ from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.files.folders import ALLOW, inside
-from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.lint import reach, suspicions
-from excitor.robots.load import read_content
+from excitor.robots.load import part_notes, read_content
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
 from excitor.robots.tree import Tree
@@ -159,7 +158,7 @@ def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[L
     for name, entry in given.joint.items():
         path = f"limits.joint.{name}"
         if name not in robot.joint_names:
-            problems.append(f"{path}: is no joint of {robot.name}; its joints are {choice(name, robot.joint_names)}")
+            problems.append(f"{path}: {no_joint(robot, name)}")
             continue
         problems += [f"{path}.{problem}" for problem in _tighten(tight, robot, robot.joint_names.index(name), entry)]
     margin = np.where(
@@ -264,12 +263,17 @@ def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
     return np.asarray(np.where(robot.mechanism.prismatic, values * 1e3, np.degrees(values)))
 
 
+def no_joint(robot: Robot, name: str) -> str:
+    """Say that a name is of no joint that moves."""
+    if name in robot.held:
+        return f"is held at {robot.held[name]} by the robot's file, so it is no joint of this campaign's robot"
+    return f"is no joint of {robot.name}; its joints are {choice(name, robot.joint_names)}"
+
+
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
     unknown = [name for name in design.joints if name not in robot.joint_names]
     for name in unknown:
-        problems.append(
-            f"design.joints: {name!r} is no joint of {robot.name}; it has {choice(name, robot.joint_names)}"
-        )
+        problems.append(f"design.joints: {name!r} {no_joint(robot, name)}")
     moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
     for name in design.joints:
         if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
@@ -287,7 +291,7 @@ def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limi
     for name, value in design.locked_deg.items():
         path = f"design.locked_deg.{name}"
         if name not in robot.joint_names:
-            problems.append(f"{path}: is no joint of {robot.name}; {expected(name, robot.joint_names)}")
+            problems.append(f"{path}: {no_joint(robot, name)}")
             continue
         j = robot.joint_names.index(name)
         if moving[j] and design.joints:
@@ -549,6 +553,7 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
 
 def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
     """List what the plan rests on although it is not known, or suits its purpose badly."""
+    yield from (f"{where}: {sentence}" for where, sentence in part_notes(robot))
     if not has_torque_model(robot) and content.design.schedule != "gentle-first":
         yield (
             "the masses of some links are unknown, so torques and their limits are not checked; "

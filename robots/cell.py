@@ -352,13 +352,12 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
     Links near each other in the chain never come far apart: they keep half of what is usual between them, if that is
     less than the scene's clearance.
     """
-    adjacent = adjacent_links(robot)
-    links = [capsule.link for capsule in robot.capsules]
+    adjacent, capsules = adjacent_links(robot), robot.capsules
     candidates = [
         (a, b)
-        for a in range(len(links))
-        for b in range(a + 1, len(links))
-        if links[a] != links[b] and frozenset((links[a], links[b])) not in adjacent
+        for a in range(len(capsules))
+        for b in range(a + 1, len(capsules))
+        if capsules[a].link != capsules[b].link and not _joined(robot, capsules[a], capsules[b], adjacent)
     ]
     if not candidates:
         return [], [], []
@@ -375,6 +374,13 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
             kept.append((a, b))
             needed.append(min(scene.self_clearance, 0.5 * max(float(np.median(gap)), 0.0)))
     return kept, needed, unchecked
+
+
+def _joined(robot: Robot, one: Capsule, two: Capsule, adjacent: set[frozenset[int]]) -> bool:
+    """Return True if one joint connects two bodies; what a held joint carries has other joints than its link."""
+    inner, outer = sorted((one, two), key=lambda capsule: capsule.link)  # a parent stands before its children
+    on = next((name for name, held in robot.held.items() if outer.link in held.carries), "")
+    return frozenset((one.link, two.link)) in adjacent and inner.on == on and not outer.on
 
 
 _FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}

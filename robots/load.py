@@ -12,6 +12,7 @@ import numpy as np
 from excitor.robots.errors import InvalidRobot, did_you_mean
 from excitor.robots.files import overlay, presets
 from excitor.robots.files.folders import ALLOW, inside
+from excitor.robots.files.parts import unclear, with_friction
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
 from excitor.robots.robot import Robot
@@ -53,7 +54,21 @@ def load(source: str | Path, preset: str | None = None) -> Robot:
 def load_with_notes(source: str | Path, preset: str | None = None) -> tuple[Robot, tuple[Note, ...]]:
     """Load a robot, and list what of a URDF was changed, assumed or left out: (where, sentence) for each."""
     content = read_content(source, preset)
-    return robot_of(content), content.notes
+    robot = robot_of(content)
+    branching = unclear_part(content)
+    return robot, (*content.notes, *part_notes(robot), *([("moving joints", branching)] if branching else ()))
+
+
+def part_notes(robot: Robot) -> tuple[Note, ...]:
+    """List the joints of the file that are held, and those whose range is assumed."""
+    held = ", ".join(f"{name} at {joint}" for name, joint in robot.held.items())
+    belongs = "what they carry belongs to the links that carry them, and programs, logs and models have the others only"
+    stated = "moving = [...], and held_deg or held_m of joints, in a robot file state others"
+    endless = ", ".join(robot.continuous)
+    assumed = "without stops, so a working range of one turn each way about home is assumed"
+    given = "limits = { position_deg = [...] } of the joint in a robot file states another"
+    notes = {"held joints": f"{held}; {belongs}; {stated}", "continuous joints": f"{endless}: {assumed}; {given}"}
+    return tuple(note for note, names in zip(notes.items(), (held, endless), strict=True) if names)
 
 
 @dataclass(frozen=True)
@@ -85,6 +100,19 @@ class Content:
         return Path(self.layers[0][0]) if self.urdf is not None and self.urdf.language == "URDF" else None
 
 
+def unclear_part(content: Content) -> str:
+    """Say that a URDF's moving joints branch, and which lines choose some; empty where it is clear what moves."""
+    moving = unclear(content.data) if content.urdf is not None else []
+    if not moving:
+        return ""
+    name, names = Path(content.source).name, ", ".join(f'"{name}"' for name in moving)
+    where = "it" if len(content.layers) > 1 else f'a robot file with base = "{name}" (excitor init writes one)'
+    return (
+        f"the moving joints of {name} branch: state moving = [{names}] (or all of them) in {where}; the others are "
+        "held at held_deg or held_m of each [[joint]], else in the middle of their range"
+    )
+
+
 def read_content(source: str | Path, preset: str | None = None) -> Content:
     """Read a robot file, its base and its preset; problems are reported as for `load`."""
     content = _read_content(source, ())
@@ -101,10 +129,10 @@ def _with_preset(content: Content, requested: object) -> Content:
     match, sentence = presets.find(robot, content.source, requested)
     if match is None:
         return replace(content, notes=(*content.notes, ("preset", sentence))) if sentence else content
-    base = content.layers[0][2]
+    base, overlays = content.layers[0][2], [own for _, _, own in content.layers[1:]]
     given = presets.applied(base, robot, match, stricter=content.urdf is not None)
-    layers = [given.tables, *(own for _, _, own in content.layers[1:])]
-    data = reduce(overlay.merged, layers, base)
+    below = content.data if any(map(overlay.states_held, overlays)) else base  # lists there count moving joints
+    data = reduce(overlay.merged, [given.tables, *overlays], below)
     return replace(content, data=data, notes=(("preset", given.note), *content.notes), applied=given)
 
 
@@ -121,11 +149,20 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     base = _read_content(_base_source(named, source, above), (*above, Path(source).resolve()))
     links = {} if base.urdf is None else base.urdf.links
     robot_of(base)  # its own problems first
-    problems = list(overlay.contradictions(base.data, data, str(named), links))
+    below = base.urdf.whole if "moving" in data and base.urdf is not None else base.data
+    problems = list(overlay.contradictions(below, data, str(named), links))
     if problems:
         raise InvalidRobot(source, problems)
-    data = overlay.in_joint_names(data, links, [joint["name"] for joint in base.data["joint"]])
-    put = overlay.merged(base.data, data)
+    data = overlay.in_joint_names(data, links, [joint["name"] for joint in below["joint"]])
+    put = overlay.merged(below, data)
+    if overlay.states_held(data):
+        if base.urdf is None or len(base.layers) > 1:  # lists there count joints that are held here
+            sentence = (
+                f"which joints are held is for {named} to say: write it whole (excitor robots --to toml), and edit"
+            )
+            raise InvalidRobot(source, [f"moving, held_deg, held_m: {sentence}"])
+        chosen = {key: put[key] for key in ("joint", "moving") if key in put}
+        put = overlay.merged(with_friction(below | chosen, base.urdf.dynamics), data)
     answered = {*data, *(("transmission",) if "drive" in data else ())}
     notes = tuple(note for note in base.notes if note[0] not in answered)
     preset = base.preset if preset is None else preset

@@ -1,5 +1,6 @@
 """Robots as frozen data, and the protocol of mechanisms, open or closed. Dynamics are in `excitor.robots.dynamics`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -108,6 +109,19 @@ class Frame:
         freeze(self, T_link_frame="4 4")
 
 
+@dataclass(frozen=True, slots=True)
+class HeldJoint:
+    """A joint of the file that stands still for good: what it carries belongs to the link that carries it."""
+
+    position: float  # rad, or m if it slides
+    slides: bool
+    link: int  # -1: the base
+    carries: tuple[int, ...] = ()  # the links whose joints sit on what it carries
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.position:g} mm" if self.slides else f"{math.degrees(self.position):.6g}°"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Payload:
     """A body of known parameters that a link carries besides its own; `phi` is in the link's frame."""
@@ -133,6 +147,7 @@ class Capsule:
     origin: Origin = "stated"  # "mesh": it contains one; "assumed": nothing is known of the link's shape
     part: str = ""  # what it is of, where several bodies make a link
     corners: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # of the hull of what it contains, if known
+    on: str = ""  # the held joint that carries it
 
     def __post_init__(self) -> None:
         freeze(self, start="3", end="3", corners="n_corners 3")
@@ -256,6 +271,8 @@ class Robot:
     declared_base: DeclaredBase | None = None
     lengths: Mapping[str, float] = field(default_factory=dict)  # named constants of the geometry, m
     locked: Mapping[int, float] = field(default_factory=dict)  # joint index -> the position it is held at
+    held: Mapping[str, HeldJoint] = field(default_factory=dict)  # joints of the file that are none of the robot's
+    continuous: tuple[str, ...] = ()  # joints without stops, whose range is assumed: a turn each way
     title: str = ""
 
     def __repr__(self) -> str:

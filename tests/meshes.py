@@ -116,6 +116,12 @@ class Meshes:
         self.shapes = pin.buildGeomFromUrdf(
             self.model, str(path), pin.GeometryType.COLLISION, package_dirs=[str(folder)]
         )
+        whole, q = self.model, pin.neutral(self.model)
+        for name, held in robot.held.items():
+            q[whole.joints[whole.getJointId(name)].idx_q] = held.position
+        self.model, self.shapes = pin.buildReducedModel(
+            whole, self.shapes, [whole.getJointId(name) for name in robot.held], q
+        )
         joint = [shape.parentJoint for shape in self.shapes.geometryObjects]
         parents, n = list(self.model.parents), len(joint)
         pairs = [(a, b) for b in range(n) for a in range(b)]

@@ -114,6 +114,7 @@ def operator_page(made: "Package") -> str:
         "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
         "another motion, and the programs refuse it.**",
         _section("What it needs", target.needs),
+        _held_note(plan),
         _axes_note(plan, target),
         _poses(plan, target),
         _motions(made),
@@ -170,6 +171,12 @@ def _axes_note(plan: Plan, target: Target) -> str:
         f"**The robot's file has no `[controllers.{target.controller or target.name}]`: axis k of the controller is "
         "taken to be joint k, with the same zero and sense. The three poses below show whether that is so.**"
     )
+
+
+def _held_note(plan: Plan) -> str:
+    """Say where the joints stand that these programs do not move."""
+    at = ", ".join(f"{comment(name)} at {joint}" for name, joint in plan.robot.held.items())
+    return f"**Joints that are held: {at}. Bring them there before every run, and keep them there.**" if at else ""
 
 
 def _poses(plan: Plan, target: Target) -> str:

@@ -117,11 +117,11 @@ def in_axes(plan: Plan, target: Target) -> Plan:
 
 def check(plan: Plan, target: Target) -> None:
     """Refuse a robot that the controller cannot drive, and times that are no whole number of its steps."""
-    robot = plan.robot
+    robot, hint = plan.robot, ", or hold joints: moving = [...] in the robot's file"
     if target.joints is not None and robot.n_joints != target.joints:
         raise CannotDrive(
             f"{target.name}: {robot.name} has {robot.n_joints} joints, {target.title} drives {target.joints}; "
-            "choose another target, such as csv, ros2 or twincat"
+            f"choose another target, such as csv, ros2 or twincat{hint * (robot.n_joints > target.joints)}"
         )
     sliding = [name for name, slides in zip(robot.joint_names, robot.mechanism.prismatic, strict=True) if slides]
     if sliding and not target.slides:

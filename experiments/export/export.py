@@ -18,6 +18,7 @@ from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout
 from excitor.robots.plugins import Members
+from excitor.robots.robot import Robot
 
 FOLDER = "exports"
 DO_NOT_USE = "do-not-use"
@@ -177,7 +178,7 @@ def mjcf_of(model: Model, own: Path | None = None) -> ExportFile:
         text, left_out = written_mjcf(robot, chi)
         return ExportFile("mjcf", "model.xml", text.encode(), _left_out("MuJoCo's joints", left_out))
     filled = filled_mjcf(_own_file(own), robot, chi, str(own))
-    return ExportFile("mjcf", own.name, filled.content, _left_out("MuJoCo's joints", filled.left_out))
+    return ExportFile("mjcf", own.name, filled.content, _left_out("MuJoCo's joints", filled.left_out) + _held(robot))
 
 
 def urdf_of(model: Model, source: Path | None = None) -> ExportFile:
@@ -188,7 +189,8 @@ def urdf_of(model: Model, source: Path | None = None) -> ExportFile:
     if source is None:
         raise ExcitorError(f"urdf: {robot.name}'s own URDF is filled with the model; give it as source")
     text, left_out = filled_urdf(read_text(source), robot, model.consistent())
-    return ExportFile("urdf", "model.urdf", text.encode(), _left_out("a URDF's <dynamics>", left_out))
+    notes = _left_out("a URDF's <dynamics>", left_out) + _held(robot)
+    return ExportFile("urdf", "model.urdf", text.encode(), notes)
 
 
 def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], ExportFile]:
@@ -223,6 +225,12 @@ def _own_file(path: Path) -> bytes:
 
 def _left_out(what: str, left_out: tuple[str, ...]) -> tuple[str, ...]:
     return (f"{what} cannot represent {', '.join(left_out)}",) if left_out else ()
+
+
+def _held(robot: Robot) -> tuple[str, ...]:
+    """Say where held joints, which stay joints of a filled file, have to stand for the model."""
+    at = ", ".join(f"{name} at {joint}" for name, joint in robot.held.items())
+    return (f"what was identified holds with {at}; there it stays a joint, with the file's own inertias",) if at else ()
 
 
 def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile]:

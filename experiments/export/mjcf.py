@@ -15,6 +15,7 @@ import numpy as np
 from excitor.experiments.export.load import quaternion
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.toml import moved
 from excitor.robots.friction import friction_model
 from excitor.robots.inertia import (
     about_center_of_mass,
@@ -23,9 +24,10 @@ from excitor.robots.inertia import (
     from_center_of_mass,
     inverse,
     rotation,
+    translation,
 )
 from excitor.robots.parameters import layout
-from excitor.robots.robot import FrictionTerm, Robot, RotorInertia
+from excitor.robots.robot import FrictionTerm, HeldJoint, Robot, RotorInertia
 from excitor.robots.tree import Tree
 
 _SAME = 1e-9
@@ -353,7 +355,8 @@ def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> Fille
     file = read_mjcf(data, where)
     if file.compiler.inertia_from_geoms == "true":
         raise ExcitorError(f'{where}: its compiler takes inertias from geoms only; set inertiafromgeom="auto" first')
-    pairs = _pairs(file, tree, where)
+    _hold(file, robot.held, where)
+    pairs = _pairs(file, robot, where)
     T_world_links = _placed(file, tree, pairs, where)
     drive = drive_of(robot, chi)
     moving = {pair.body for pair in pairs}
@@ -389,8 +392,24 @@ def _inertial_edit(data: bytes, body: Body, new: str) -> tuple[int, int, bytes]:
     return body.tag.end, body.tag.end, new.encode()
 
 
-def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
+def _hold(file: ReadMjcf, held: Mapping[str, HeldJoint], where: str) -> None:
+    """Move bodies to where the joints stand that the robot holds."""
+    for body in file.bodies if held else ():
+        T = np.eye(4) if body.parent < 0 else file.bodies[body.parent].T_world_body
+        body.T_world_body = T @ pose(body.tag.attributes, file.compiler, where)
+        for joint in body.joints:
+            if joint.name in held:
+                slides = _SLIDES.get(joint.attributes.get("type", "hinge"), False)
+                ref = numbers(joint.attributes.get("ref", "0"), 1, where)[0] * (1.0 if slides else file.compiler.unit)
+                axis = numbers(joint.attributes.get("axis", "0 0 1"), 3, where)
+                at = translation(*numbers(joint.attributes.get("pos", "0 0 0"), 3, where))
+                T = moved(axis / max(float(np.linalg.norm(axis)), 1e-12), held[joint.name].position - ref, slides)
+                body.T_world_body = body.T_world_body @ at @ T @ inverse(at)
+
+
+def _pairs(file: ReadMjcf, robot: Robot, where: str) -> list[_Pair]:
     """Find each link's body by its joint's name; bodies must be connected as the links are."""
+    tree = tree_of(robot)
     found = {joint.name: (k, joint) for k, body in enumerate(file.bodies) for joint in body.joints}
     missing = [name for name in tree.joint_names if name not in found]
     if missing:
@@ -407,8 +426,8 @@ def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
             raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {motion}")
         above = body.parent
         while above >= 0 and above not in moving:
-            if file.bodies[above].joints:
-                other = file.bodies[above].joints[0].name
+            other = next((joint.name for joint in file.bodies[above].joints if joint.name not in robot.held), None)
+            if other is not None:
                 raise ExcitorError(f"{where}: joint {other!r} moves {name!r}, and the robot has none of that name")
             above = file.bodies[above].parent
         if moving.get(above, -1) != int(tree.parents[pair.link]):

@@ -15,7 +15,7 @@ Table = dict[str, Any]
 
 _KEYED = {"joint": "name", "frame": "name", "capsule": "link", "friction.element": "parameter"}
 _KEYED["drive.rotor"] = "parameter"
-_OF_A_JOINT = ("name", "limits", "link", "locked_deg", "locked_m")
+_OF_A_JOINT = ("name", "limits", "link", "locked_deg", "locked_m", "held_deg", "held_m")
 _OF_THE_BASE = ("platform", "closure")
 _UNITS = {"deg": math.pi / 180.0, "rad": 1.0, "m": 1.0}
 _LIMITS = {"position": "{}", "velocity": "{}_s", "acceleration": "{}_s2", "jerk": "{}_s3"}
@@ -66,6 +66,12 @@ def _merged_lists(base: list[Table], given: list[Table], identity: str) -> list[
         return [*kept, *own.values()]
     stated = {entry[identity] for entry in given}
     return [*(entry for entry in base if entry[identity] not in stated), *given]
+
+
+def states_held(given: Table) -> bool:
+    """Return True if a file says which joints are held, or which move."""
+    joints = given["joint"] if tables(given.get("joint"), "name") else []
+    return "moving" in given or any(key in joint for joint in joints for key in ("held_deg", "held_m"))
 
 
 def tables(value: object, identity: str) -> bool:

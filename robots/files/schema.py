@@ -140,14 +140,15 @@ class Body(Table):
 class Joint(Table):
     """A joint and the link it moves. It hangs on the joint before it unless `parent` names another, or "base".
 
-    Its position is its own coordinate, or what it `follows`, plus the offset. In a closed chain it may be `passive`;
+    Its position is its own coordinate, or what it `follows`, plus the offset. `locked`, it stands still in every run;
+    `held`, it is no joint of the robot: what it carries belongs to its parent. In a closed chain it may be `passive`;
     `home` is roughly where it stands when the platform is at home. A `massless` link is a frame between two axes,
     a `slender` one a rod along x: of its inertia only that across counts.
     """
 
     name: Name
     parent: Name | None = None
-    kind: Literal["revolute", "prismatic", "fixed"] = "revolute"
+    kind: Literal["revolute", "continuous", "prismatic", "fixed"] = "revolute"
     mdh: ModifiedDH | None = None
     dh: StandardDH | None = None
     placement: Placement | None = None
@@ -156,6 +157,8 @@ class Joint(Table):
     offset_m: Finite | None = None
     locked_deg: Finite | None = None
     locked_m: Finite | None = None
+    held_deg: Finite | None = None
+    held_m: Finite | None = None
     limits: Limits = Limits()
     link: Body | None = None
     passive: bool = False
@@ -312,6 +315,7 @@ class Description(Table):
     gravity: Vector = [0.0, 0.0, -9.81]
     lengths: dict[Name, Finite] = {}
     joint: Annotated[list[Joint], Field(min_length=1, max_length=MOST_JOINTS)]
+    moving: Annotated[list[Name], Field(min_length=1)] | None = None  # all other joints are held
     platform: Platform | None = None
     closure: list[Closure] = []
     drive: Drive = Drive()

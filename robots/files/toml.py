@@ -7,7 +7,7 @@ the mechanism of a closed chain.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from excitor.robots.files.schema import combination, number
 from excitor.robots.friction import element_rows
 from excitor.robots.inertia import (
     change_frame,
+    exact_cosine,
     frame_change_matrix,
     from_center_of_mass,
     inverse,
@@ -30,6 +31,7 @@ from excitor.robots.inertia import (
     rotation,
     translation,
 )
+from excitor.robots.kernel.compile import skew
 from excitor.robots.parameters import Layout, layout_of
 from excitor.robots.robot import (
     Capsule,
@@ -39,6 +41,7 @@ from excitor.robots.robot import (
     DriveTrain,
     Frame,
     FrictionTerm,
+    HeldJoint,
     Limits,
     Mechanism,
     Payload,
@@ -114,7 +117,11 @@ def assemble(reading: Reading) -> Robot | None:
         controllers=build_controllers(mechanism, reading),
         declared_base=build_declared_base(skeleton, params, reading),
         lengths=dict(description.lengths),
-        locked=locked_joints(skeleton),
+        locked={
+            i: at for i, joint in enumerate(skeleton.movers) if (at := position_in_si(joint, "locked")) is not None
+        },
+        held=skeleton.held,
+        continuous=tuple(joint.name for joint in skeleton.movers if is_endless(joint)),
     )
     return None if reading.problems else robot
 
@@ -130,6 +137,7 @@ class Link:
     axis: FloatArray
     after: FloatArray
     offset: float
+    on: str = ""  # of its parent's bodies: that of this held joint
 
     @property
     def slides(self) -> bool:
@@ -145,6 +153,13 @@ class Skeleton:
     frames: Mapping[str, tuple[int, FloatArray]]
     bodies: tuple[tuple[str, schema.Body, int, FloatArray], ...]
     coordinates: tuple[int, ...]  # the links whose joints move by themselves
+    held: Mapping[str, HeldJoint] = field(default_factory=dict)
+    on: Mapping[str, str] = field(default_factory=dict)  # the last held joint before each frame, on the same link
+
+    @property
+    def movers(self) -> list[schema.Joint]:
+        """The joints that move by themselves."""
+        return [self.links[k].joint for k in self.coordinates]
 
     def frame(self, name: str, reading: Reading, path: str) -> tuple[int, FloatArray]:
         """Find a joint's frame by name."""
@@ -223,42 +238,44 @@ def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: 
 def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
     """Convert limits to SI; what is not stated is unlimited."""
     links = [skeleton.links[k] for k in skeleton.coordinates]
-    position = np.array([in_si(link, "position", "", reading) or (-math.inf, math.inf) for link in links])
+    position = np.array([in_si(link.joint, link.path, "position", reading) or FREE for link in links])
     for link, (low, high) in zip(links, position, strict=True):
         if low >= high:
             reading.note(f"{link.path}.limits.position", f"goes from {low:g} to {high:g}; the lower bound comes first")
     velocity, acceleration, jerk = (
-        np.array([(in_si(link, quantity, suffix, reading) or (math.inf,))[0] for link in links])
-        for quantity, suffix in (("velocity", "_s"), ("acceleration", "_s2"), ("jerk", "_s3"))
+        np.array([(in_si(link.joint, link.path, quantity, reading) or (math.inf,))[0] for link in links])
+        for quantity in ("velocity", "acceleration", "jerk")
     )
     torque = [math.inf if link.joint.limits.torque is None else link.joint.limits.torque for link in links]
     return Limits(position, velocity, acceleration, jerk, np.array(torque))
 
 
-def in_si(link: Link, quantity: str, suffix: str, reading: Reading) -> tuple[float, ...] | None:
+FREE = (-math.inf, math.inf)
+TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
+
+
+def is_endless(joint: schema.Joint) -> bool:
+    """Return True if a joint has no stops, and no range is stated."""
+    return joint.kind == "continuous" and joint.limits.position_deg is joint.limits.position_rad is None
+
+
+def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tuple[float, ...] | None:
     """Read a limit in whichever unit it is given; None where it is not."""
-    limits = link.joint.limits
+    limits, slides, suffix = joint.limits, joint.kind == "prismatic", _PER[quantity]
     units = {f"{quantity}_{unit}{suffix}": factor for unit, factor in (("deg", math.pi / 180), ("rad", 1), ("m", 1))}
     given = [key for key in units if getattr(limits, key) is not None]
     if len(given) > 1:
-        reading.note(f"{link.path}.limits", f"gives {' and '.join(given)}; keep one")
+        reading.note(f"{path}.limits", f"gives {' and '.join(given)}; keep one")
     for key in given:
-        if key.startswith(f"{quantity}_m") != link.slides:
-            kind, right = ("slides", "m") if link.slides else ("turns", "deg or rad")
-            reading.note(f"{link.path}.limits.{key}", f"the joint {kind}; give it in {right}")
+        if key.startswith(f"{quantity}_m") != slides:
+            kind, right = ("slides", "m") if slides else ("turns", "deg or rad")
+            reading.note(f"{path}.limits.{key}", f"the joint {kind}; give it in {right}")
         value = getattr(limits, key)
         return tuple(units[key] * x for x in (value if isinstance(value, list) else [value]))
-    return None
+    return TURN if quantity == "position" and is_endless(joint) else None
 
 
-def locked_joints(skeleton: Skeleton) -> dict[int, float]:
-    """Find the joints held at a position, by coordinate."""
-    held = {}
-    for i, k in enumerate(skeleton.coordinates):
-        position = position_in_si(skeleton.links[k].joint, "locked")
-        if position is not None:
-            held[i] = position
-    return held
+_PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
 
 
 def build_frame(
@@ -309,8 +326,8 @@ def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
         link, T = skeleton.frame(entry.link, reading, f"{path}.link")
         start, end = (reading.vector(point, path) @ T[:3, :3].T + T[:3, 3] for point in (entry.start, entry.end))
         corners = np.array([reading.vector(point, path) for point in entry.corners]).reshape(-1, 3) @ T[:3, :3].T
-        part = entry.part or entry.link
-        capsules.append(Capsule(link, start, end, entry.radius, entry.origin, part, corners + T[:3, 3]))
+        part, on = entry.part or entry.link, skeleton.on.get(entry.link, "")
+        capsules.append(Capsule(link, start, end, entry.radius, entry.origin, part, corners + T[:3, 3], on))
     return tuple(capsules)
 
 
@@ -365,8 +382,9 @@ _Z = np.array([0.0, 0.0, 1.0])
 
 
 def build_skeleton(reading: Reading) -> Skeleton:
-    """Place every joint, merging fixed ones into the link they sit on."""
+    """Place every joint, merging fixed and held ones into the link they sit on."""
     frames: dict[str, tuple[int, FloatArray]] = {"base": (-1, np.eye(4))}
+    positions, held, on = held_positions(reading), {}, {"base": ""}
     links: list[Link] = []
     bodies: list[tuple[str, schema.Body, int, FloatArray]] = []
     for k, joint, parent_name in order_joints(reading):
@@ -374,34 +392,109 @@ def build_skeleton(reading: Reading) -> Skeleton:
         parent, T_parent = frames[parent_name]
         before, axis, after, offset = joint_geometry(joint, path, reading)
         check_keys(joint, path, reading)
+        on[joint.name] = on[parent_name]
         if joint.kind == "fixed":
             frames[joint.name] = (parent, T_parent @ before @ translation(0.0, 0.0, offset) @ after)
         else:
-            frames[joint.name] = (len(links), np.eye(4))
-            offset += position_in_si(joint, "offset") or 0.0
-            links.append(Link(joint, path, parent, T_parent @ before, axis, after, offset))
+            moves, at = without_held(joint, positions, reading)
+            at += position_in_si(joint, "offset") or 0.0
+            if moves is None:
+                slides = joint.kind == "prismatic"
+                on[joint.name] = joint.name
+                held[joint.name] = HeldJoint(positions.get(joint.name, at), slides, parent)
+                frames[joint.name] = (parent, T_parent @ before @ moved(axis, at + offset, slides) @ after)
+            else:
+                frames[joint.name] = (len(links), np.eye(4))
+                links.append(Link(moves, path, parent, T_parent @ before, axis, after, at + offset, on[parent_name]))
+                on[joint.name] = ""
         if joint.link is not None:
             bodies.append((f"{path}.link", joint.link, *frames[joint.name]))
     if frames.keys() > {"base"} and not links:
-        reading.note("joint", "every joint is fixed; a robot needs one that moves")
-    return Skeleton(tuple(links), frames, tuple(bodies), find_coordinates(links, reading))
+        reading.note("joint", f"every joint is fixed{' or held' if held else ''}; a robot needs one that moves")
+    held = {name: replace(one, carries=tuple(j for j, link in enumerate(links) if link.on == name))
+            for name, one in held.items()}  # fmt: skip
+    return Skeleton(tuple(links), frames, tuple(bodies), find_coordinates(links, reading), held, on)
+
+
+def held_positions(reading: Reading) -> dict[str, float]:
+    """Find where joints are held, by name: those with a position of their own, and those that are not named as moving.
+
+    The latter stand in the middle of their range, or at 0 where it has no end.
+    """
+    description = reading.description
+    joints = {joint.name: (f"joint[{k + 1}]", joint) for k, joint in enumerate(description.joint)}
+    given = {name: position_in_si(joint, "held") for name, (_, joint) in joints.items() if joint.kind != "fixed"}
+    stated = {name: at for name, at in given.items() if at is not None}
+    if is_closed(description) and (stated or description.moving):
+        names = ", ".join(stated) or "other than those that are moving"
+        reading.note("joint", f"{names}: joints of a closed chain are not held; lock them, or leave this out")
+        return {}
+    able = [name for name, (_, joint) in joints.items() if is_coordinate(joint)]
+    chosen = able if description.moving is None else description.moving
+    for name in chosen:
+        if name not in able:
+            reading.note("moving", f"{name[:60]!r} is no joint that moves by itself; {expected(name, able)}")
+    held = {}
+    for name, (path, joint) in joints.items():
+        if name not in stated and (name in chosen or name not in able):
+            continue
+        limits = (in_si(joint, path, "position", reading) if name in able else None) or FREE
+        held[name] = stated.get(name, 0.0 if limits == FREE else sum(limits) / 2)
+        path += ".held_m" if joint.kind == "prismatic" else ".held_deg"
+        unit = 1.0 if joint.kind == "prismatic" else 180.0 / math.pi
+        if name not in able:
+            reading.note(path, "the joint only follows others; hold the one that it follows")
+        elif description.moving is not None and name in chosen:
+            reading.note(path, f"{name!r} is among those that are moving; keep one")
+        elif position_in_si(joint, "locked") is not None:
+            reading.note(path, f"{name!r} is locked, too; keep one: what is held is no joint of the robot")
+        elif not limits[0] <= held[name] <= limits[1]:
+            low, high = (unit * bound for bound in limits)
+            reading.note(path, f"is {unit * held[name]:g}, outside the joint's limits {low:g} to {high:g}")
+    return held
+
+
+def is_coordinate(joint: schema.Joint) -> bool:
+    """Return True if a joint can move by itself: it is not fixed, and does not only follow others."""
+    return joint.kind != "fixed" and (joint.follows is None or joint.name in joint.follows)
+
+
+def without_held(joint: schema.Joint, held: Mapping[str, float], reading: Reading) -> tuple[schema.Joint | None, float]:
+    """Split a joint's position into what moves, None if nothing does, and the constant share of held joints."""
+    shares = joint.follows or {joint.name: 1.0}
+    at = sum(held[name] * reading.number(shares[name], joint.name) for name in shares if name in held)
+    rest = {name: share for name, share in shares.items() if name not in held}
+    if len(rest) == len(shares):
+        return joint, 0.0
+    own = {"limits": schema.Limits(), "held_deg": None, "held_m": None} if joint.name in held else {}
+    return (joint.model_copy(update=own | {"follows": rest}) if rest else None), at
+
+
+def moved(axis: FloatArray, position: float, slides: bool) -> FloatArray:
+    """Transform by a joint, (4, 4): a turn about its axis by Rodrigues' formula, or a translation along it."""
+    if slides:
+        return translation(*(position * axis))
+    c, s = exact_cosine(position), exact_cosine(position - math.pi / 2)
+    T = np.eye(4)
+    T[:3, :3] = c * np.eye(3) + s * skew(axis) + (1.0 - c) * np.outer(axis, axis)
+    return T
 
 
 def check_keys(joint: schema.Joint, path: str, reading: Reading) -> None:
     """Refuse keys that do not apply to this kind of joint."""
     wrong = {"revolute": "turns; use {}_deg", "prismatic": "slides; use {}_m", "fixed": "is fixed; leave this out"}
-    for key in ("offset", "locked", "home"):
-        for unit, kind in (("deg", "revolute"), ("m", "prismatic")):
-            if getattr(joint, f"{key}_{unit}") is not None and joint.kind != kind:
+    wrong["continuous"] = wrong["revolute"]
+    for key in ("offset", "locked", "held", "home"):
+        for unit, kinds in (("deg", _TURNS), ("m", ("prismatic",))):
+            if getattr(joint, f"{key}_{unit}") is not None and joint.kind not in kinds:
                 reading.note(f"{path}.{key}_{unit}", f"the joint {wrong[joint.kind].format(key)}")
-    if joint.kind == "fixed" and joint.follows is not None:
-        reading.note(f"{path}.follows", "the joint is fixed; leave this out")
-    if joint.kind == "fixed" and joint.limits != schema.Limits():
-        reading.note(f"{path}.limits", "the joint is fixed; leave this out")
+    for key, none in (("follows", None), ("limits", schema.Limits())):
+        if joint.kind == "fixed" and getattr(joint, key) != none:
+            reading.note(f"{path}.{key}", "the joint is fixed; leave this out")
 
 
 def position_in_si(joint: schema.Joint, key: str) -> float | None:
-    """Read a position of the joint, `offset` or `locked`, in rad or m; None where not given."""
+    """Read a position of the joint, `offset`, `locked` or `held`, in rad or m; None where not given."""
     degrees, length = getattr(joint, f"{key}_deg"), getattr(joint, f"{key}_m")
     if joint.kind == "prismatic":
         return None if length is None else float(length)
@@ -438,14 +531,15 @@ def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
 
 
 Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
+_TURNS = ("revolute", "continuous")
 
 
 def joint_geometry(joint: schema.Joint, path: str, reading: Reading) -> Geometry:
     """Write a joint's placement as before · M(axis, θ + offset) · after: (before, axis, after, offset)."""
     if joint.mdh is not None:
-        return _modified_dh(joint.mdh, joint.kind == "revolute", f"{path}.mdh", reading)
+        return _modified_dh(joint.mdh, joint.kind in _TURNS, f"{path}.mdh", reading)
     if joint.dh is not None:
-        return _standard_dh(joint.dh, joint.kind == "revolute", f"{path}.dh", reading)
+        return _standard_dh(joint.dh, joint.kind in _TURNS, f"{path}.dh", reading)
     assert joint.placement is not None
     place = joint.placement
     if place.rpy_deg is not None:
@@ -483,9 +577,7 @@ def _standard_dh(p: schema.StandardDH, turns: bool, path: str, reading: Reading)
 
 def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]:
     """Find the joints that move by themselves: all but those that only follow others."""
-    coordinates = tuple(
-        k for k, link in enumerate(links) if link.joint.follows is None or link.joint.name in link.joint.follows
-    )
+    coordinates = tuple(k for k, link in enumerate(links) if is_coordinate(link.joint))
     names = [links[k].joint.name for k in coordinates]
     for link in links:
         for key in ("limits", "locked_deg", "locked_m"):
@@ -693,7 +785,7 @@ def joint_row(entry: schema.Combination, mechanism: Mechanism, path: str, readin
         if name in mechanism.joint_names:
             row[mechanism.joint_names.index(name)] = reading.number(share, f"{path}.{name}")
         else:
-            reading.note(path, f"no joint is named {name!r}; {expected(name, mechanism.joint_names)}")
+            reading.note(path, f"no joint that moves is named {name!r}; {expected(name, mechanism.joint_names)}")
     if not row.any():
         reading.note(path, "is 0 for every joint; name the joints that it turns with")
     return row

@@ -21,6 +21,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot, did_you_mean
 from excitor.robots.files.meshes import check_size, find_mesh, mesh_place, read_mesh
+from excitor.robots.files.parts import gripper_held, with_friction
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
@@ -34,7 +35,7 @@ SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
 _STEP = math.pi / 12
 _LARGEST_ANGLE = 6.5  # rad, a little over a turn: beyond, somebody wrote degrees
 _DYNAMICS = {"damping": "Fv", "friction": "Fc"}  # attributes, and the parameters that they are priors of
-_KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "fixed": "fixed"}
+_KINDS = ("revolute", "continuous", "prismatic", "fixed")
 
 Table = dict[str, Any]
 
@@ -46,7 +47,9 @@ Note = tuple[str, str]  # where, and a sentence
 class Urdf:
     """A URDF file as the content of a robot file, with what was changed or left out on the way."""
 
-    data: Table
+    data: Table  # with the joints of grippers held
+    whole: Table  # with all joints moving
+    dynamics: Mapping[str, Mapping[str, float]]  # of joints: what is known of their friction, by the parameter's prefix
     notes: tuple[Note, ...]
     labels: Mapping[str, str]  # what key paths of `data` are called in the URDF
     links: Mapping[str, str]  # link -> the joint that carries it, or "base"
@@ -238,13 +241,17 @@ def _translate(root: Element, links: Mapping[str, Element], joints: Sequence[_Jo
     capsules, shaped = _capsules(links, joints, reader)
     fixed = [joint for joint in joints if joint.kind == "fixed" and joint.child not in {"base", *mover.values()}]
     frames = [{"name": joint.child, "link": joint.name} for joint in fixed]
-    data = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
-    data |= _drives(joints, reader) | _tool(mover, reader) | _ignored_pairs(data, links, reader)
+    data: Table = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
+    data |= _tool(mover, reader) | _ignored_pairs(data, links, reader)
+    dynamics = {joint.name: _dynamics_of(joint, reader) for joint in joints if joint.kind != "fixed"}
     reader.stop_if_refused()
+    whole, data = data, with_friction(gripper_held(data), dynamics)
+    known = f"; known beforehand are {', '.join(data['parameters'])}" if "parameters" in data else ""
+    reader.notes.append(("friction", _FRICTION.format(known)))
     labels = {f"joint[{k + 1}]": joint.where for k, joint in enumerate(joints)}
     labels |= {f"capsule[{k + 1}]": where for k, where in enumerate(shaped)}
     labels |= {f"frame[{k + 1}]": label("link", joint.child) for k, joint in enumerate(fixed)}
-    return Urdf(data, tuple(reader.notes), labels, {name: mover.get(name, "base") for name in links})
+    return Urdf(data, whole, dynamics, tuple(reader.notes), labels, {name: mover.get(name, "base") for name in links})
 
 
 def _joint_table(joint: _Joint, parent: str, joints: Sequence[_Joint], reader: Reader) -> Table:
@@ -252,7 +259,7 @@ def _joint_table(joint: _Joint, parent: str, joints: Sequence[_Joint], reader: R
     xyz = reader.numbers(origin, "xyz", f"{joint.where} origin", default="0 0 0", count=3)
     rpy = reader.numbers(origin, "rpy", f"{joint.where} origin", default="0 0 0", count=3)
     placement = {"xyz": xyz, "rpy_rad": [_snapped(angle, joint, reader) for angle in rpy]}
-    table: Table = {"name": joint.name, "parent": parent, "kind": _KINDS[joint.kind], "placement": placement}
+    table: Table = {"name": joint.name, "parent": parent, "kind": joint.kind, "placement": placement}
     if joint.kind == "fixed":
         return table
     placement["axis"] = _axis(joint, reader)
@@ -571,24 +578,18 @@ def _cover(shape: Element, where: str, reader: Reader) -> tuple[int, float, floa
     return cover
 
 
-def _drives(joints: Sequence[_Joint], reader: Reader) -> Table:
-    """Give every joint that moves by itself friction and a rotor; damping and friction stated are their priors."""
-    parameters: dict[str, float] = {}
-    coordinates = [joint for joint in joints if joint.kind != "fixed" and joint.element.find("mimic") is None]
-    for k, joint in enumerate(coordinates):
-        dynamics = joint.element.find("dynamics")
-        for key, name in _DYNAMICS.items():
-            if dynamics is not None and key in dynamics.attrib:
-                value = reader.number(dynamics, key, f"{joint.where} dynamics")
-                parameters |= {f"{name}{k + 1}": value} if value else {}  # 0 is what is written for "not stated"
-    sentence = (
-        "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified"
-        + (f"; known beforehand are {', '.join(parameters)}" if parameters else "")
-        + '; a robot file with base = this file, friction = [] and drive.rotors = "none" leaves them out'
-    )
-    reader.notes.append(("friction", sentence))
-    given: Table = {"parameters": parameters} if parameters else {}
-    return {"drive": {"rotors": "motors"}, "friction": {"terms": ["viscous", "coulomb", "offset"]}} | given
+def _dynamics_of(joint: _Joint, reader: Reader) -> dict[str, float]:
+    """Read what a joint states of its friction; 0 is what is written for "not stated"."""
+    element = joint.element.find("dynamics")
+    stated = [] if element is None else [key for key in _DYNAMICS if key in element.attrib]
+    values = {_DYNAMICS[key]: reader.number(element, key, f"{joint.where} dynamics") for key in stated}
+    return {prefix: value for prefix, value in values.items() if value}
+
+
+_FRICTION = (
+    "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified{}; a robot file "
+    'with base = this file, friction = [] and drive.rotors = "none" leaves them out'
+)
 
 
 def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
@@ -620,8 +621,8 @@ class Span:
 def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
     """Write the parameters chi of a URDF's robot into its moving links and joints, and list what has no place there.
 
-    <inertial> gets the bodies, <dynamics> the friction of joints. Inertials of links on fixed joints stay as they are,
-    and are subtracted from the link that carries them.
+    <inertial> gets the bodies, <dynamics> the friction of joints. Links on fixed and held joints keep their inertials,
+    which are subtracted from the link that carries them, and held joints stay joints.
     """
     data = text.encode("utf-8")
     found = read_links(data)
@@ -631,7 +632,7 @@ def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> tuple[str, tuple[st
         if joint not in found.children:
             raise ExcitorError(f"the URDF has no joint {joint!r}; it is not the file that this robot was read from")
         own = found.children[joint]
-        phi = chi[params.link(j)] - carried(robot, j, own, found.spans)
+        phi = chi[params.link(j)] - carried(robot, j, own, found)
         if phi[9] <= 0.0:
             raise ExcitorError(
                 f"link {own!r} would weigh {phi[9]:.3g} kg without the links fixed to it; "
@@ -677,14 +678,11 @@ def _dynamics(tag: bytes, attributes: Mapping[str, float]) -> bytes:
     return tag
 
 
-def carried(robot: Robot, j: int, own: str, spans: dict[str, Span]) -> FloatArray:
-    """Sum the parameters of links fixed to link j, in its frame, (10,)."""
-    total = np.zeros(10)
-    for frame in robot.frames:
-        span = spans.get(frame.name)
-        if frame.link == j and frame.name != own and span is not None and span.phi is not None:
-            total += change_frame(span.phi, frame.T_link_frame)
-    return total
+def carried(robot: Robot, j: int, own: str, found: "_Reader") -> FloatArray:
+    """Sum the parameters of links that fixed or held joints carry on link j, in its frame, (10,)."""
+    places = {found.children.get(f.name, f.name): f.T_link_frame for f in robot.frames if f.link == j}
+    bodies = [(found.spans[link].phi, T) for link, T in places.items() if link != own and link in found.spans]
+    return sum((change_frame(phi, T) for phi, T in bodies if phi is not None), np.zeros(10))
 
 
 def inertial(phi: FloatArray) -> str:

@@ -243,7 +243,9 @@ def _joint(robot: Robot, tree: Tree, j: int, names: list[str], links: list[int])
     if not np.array_equal(tree.after[j], np.eye(4)):
         placement["after"] = _placed(tree.after[j])
     parent = _link(int(tree.parents[j]), names)
-    joint: Table = {"name": names[j], "parent": parent, "kind": "prismatic" if slides else "revolute"}
+    endless = own is not None and robot.joint_names[own] in robot.continuous
+    joint: Table = {"name": names[j], "parent": parent}
+    joint["kind"] = "prismatic" if slides else "continuous" if endless else "revolute"
     joint["placement"] = placement
     row = {robot.joint_names[i]: float(tree.coupling[j, i]) for i in np.flatnonzero(tree.coupling[j])}
     if own is None or row != {names[j]: 1.0}:
@@ -263,7 +265,7 @@ def _joint(robot: Robot, tree: Tree, j: int, names: list[str], links: list[int])
 
 def _limits(robot: Robot, i: int, unit: str) -> Table:
     limits: Table = {}
-    if np.isfinite(robot.limits.position[i]).all():
+    if np.isfinite(robot.limits.position[i]).all() and robot.joint_names[i] not in robot.continuous:
         limits[f"position_{unit}"] = _list(robot.limits.position[i])
     for key, suffix in (("velocity", "_s"), ("acceleration", "_s2"), ("jerk", "_s3"), ("torque", None)):
         value = float(getattr(robot.limits, key)[i])

@@ -19,7 +19,7 @@ ZONE = ROBOT + '[[cell.zone]]\nname = "z"\nkeep = "out"\n'
 SHARED = 'name = "x"\n[[joint]]\nname = "a"\nmdh = {}\n'
 URDF = """<robot name="bare"><link name="base"/><link name="arm"><inertial><mass value="2"/><origin xyz="0.2 0 0"/>
 <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial></link>
-<joint name="turn" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>"""
+<joint name="turn" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>"""
 JOINTS = ("base_joint", "shoulder", "elbow")
 MODEL = {"schema": 1, "weights": [{"joint": name, "sigma": 0.5} for name in JOINTS], "parameters": []}
 
@@ -201,7 +201,7 @@ CAMPAIGNS = {
     # --- which joints
     "an unknown joint moves": (
         DESIGN + 'joints = ["wrist"]',
-        ["design.joints: 'wrist' is no joint of rotradi; it has"],
+        ["design.joints: 'wrist' is no joint of rotradi; its joints are"],
     ),
     "an unknown joint is locked": (
         DESIGN + "[design.locked_deg]\nwrist = 3",

@@ -79,7 +79,10 @@ TOML = {
         [f"joint[2].{key}: the joint is fixed; leave this out" for key in ("offset_m", "limits", "follows")],
     ),
     "all fixed": (HEAD + 'kind = "fixed"', ["joint: every joint is fixed; a robot needs one that moves"]),
-    "unknown kind": (HEAD + 'kind = "ball"', ["joint[1].kind: is 'ball', expected 'revolute', 'prismatic' or 'fixed'"]),
+    "unknown kind": (
+        HEAD + 'kind = "ball"',
+        ["joint[1].kind: is 'ball', expected 'revolute', 'continuous', 'prismatic' or 'fixed'"],
+    ),
     "circle": (
         HEAD + 'parent = "c"\n' + NEXT + "mdh = {}\n" + '[[joint]]\nname = "c"\nmdh = {}',
         ["joint: 'a', 'b', 'c' hang on each other in a circle; one of them must hang on the base"],
@@ -133,7 +136,7 @@ TOML = {
     "rotor of nobody": (HEAD + '[drive]\nrotors = ["x"]', ["drive.rotors: no joint is named 'x'"]),
     "senses nobody": (
         HEAD + '[[friction.element]]\nparameter = "F"\nmodel = "viscous"\nsenses = { x = 1 }',
-        ["friction.element[1].senses: no joint is named 'x'; expected one of ['a']"],
+        ["friction.element[1].senses: no joint that moves is named 'x'; expected one of ['a']"],
     ),
     "unknown model": (
         HEAD + '[[friction.element]]\nparameter = "F"\nmodel = "lugre"\nsenses = { a = 1 }',

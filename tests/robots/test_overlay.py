@@ -279,7 +279,7 @@ BAD = {
     ),
     "joint of an element": (
         'base = "arm.urdf"\n[[friction.element]]\nparameter = "F"\nmodel = "viscous"\nsenses = { turm = 1 }',
-        "friction.element 'F'.senses: no joint is named 'turm'; did you mean 'turn'",
+        "friction.element 'F'.senses: no joint that moves is named 'turm'; did you mean 'turn'",
     ),
     "friction model": ('base = "arm.urdf"\n[friction]\nterms = ["viscos"]', "friction.terms.1.: is 'viscos', expected"),
     "parameter": ('base = "arm.urdf"\n[parameters]\nFv3 = 1', "parameters: parameter 'Fv3' is not one of this robot's"),

@@ -187,9 +187,10 @@ def test_a_bound_left_out_is_zero_as_urdf_says() -> None:
     np.testing.assert_array_equal(robot.limits.position, [[0.0, 2.0]])
 
 
-def test_a_continuous_joint_has_no_position_limits() -> None:
+def test_a_continuous_joint_may_turn_once_each_way() -> None:
     robot = robot_from_urdf(arm(kind="continuous"), "f")
-    assert np.isinf(robot.limits.position).all()
+    np.testing.assert_allclose(robot.limits.position, [[-2 * math.pi, 2 * math.pi]])
+    assert robot.continuous == ("turn",)
     assert robot.limits.velocity[0] == 3.0
 
 
