@@ -267,7 +267,7 @@ def no_joint(robot: Robot, name: str) -> str:
     """Say that a name is of no joint that moves."""
     if name in robot.held:
         return f"is held at {robot.held[name]} by the robot's file, so it is no joint of this campaign's robot"
-    return f"is no joint of {robot.name}; its joints are {choice(name, robot.joint_names)}"
+    return f"is no joint of {robot.name}; {expected(name, robot.joint_names)}"
 
 
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
