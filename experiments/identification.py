@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.align.nouns import Alignment
+from excitor.experiments.align.nouns import REACH_95, Alignment, Load
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import filter_sentences, read_run_aligned
+from excitor.experiments.logs import filter_sentences, read_run_aligned, robot_of_run
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
@@ -23,7 +23,7 @@ from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
-from excitor.identify.intervals import Intervals
+from excitor.identify.intervals import Intervals, believing
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
@@ -48,7 +48,7 @@ from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.friction import friction_model
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Payload, Robot
 from excitor.robots.simulate import Servo, servo_for
 from excitor.robots.tree import Tree
 
@@ -65,6 +65,47 @@ class UnusableData(ExcitorError):
         self.findings = findings
         reasons = [str(finding) for finding in findings if finding.level == "unusable"]
         super().__init__("no model is written, because of what the data show:\n" + "\n".join(reasons))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StatedLoad:
+    """The payload that campaign.toml states, whose torques were subtracted, and what the torques say of it."""
+
+    payload: Payload
+    runs: tuple[str, ...]  # made with it
+    found: Load | None  # by torques, where they could weigh it
+
+    @property
+    def sentence(self) -> str:
+        """What is stated, what was found, and what the model is of."""
+        mass, sigma = float(self.payload.phi[9]), float(np.sqrt(self.payload.covariance[9, 9]))
+        text = f"a load of {_kg(mass, sigma)} is stated on the tool"
+        if self.found is None:
+            text += "; its weight could not be checked"
+        else:
+            sees = self.found.total > REACH_95 * self.found.sigma
+            verdict = f"confirmed, {_kg(*self.found.confirmed)} together" if sees else "too light to be told from none"
+            text += f", torques indicate {_kg(self.found.total, self.found.sigma)}: {verdict}"
+        return f"{text}; its torques were subtracted, so the model is of the arm without it"
+
+    def to_json(self, robot: Robot) -> dict[str, Any]:
+        """Convert to plain data as in model.json."""
+        found = None if self.found is None else {"mass": self.found.total, "sigma": self.found.sigma}
+        both = None if self.found is None else dict(zip(("mass", "sigma"), self.found.confirmed, strict=True))
+        return {
+            "link": robot.mechanism.link_names[self.payload.link],
+            "frame": "link",
+            "phi": self.payload.phi.tolist(),
+            "covariance": self.payload.covariance.tolist(),
+            "runs": list(self.runs),
+            "found": found,
+            "together": both,
+            "sentence": self.sentence,
+        }
+
+
+def _kg(mass: float, sigma: float) -> str:
+    return f"{mass:.3g} kg ({mass - REACH_95 * sigma:.3g} to {mass + REACH_95 * sigma:.3g})"
 
 
 @dataclass(frozen=True)
@@ -84,6 +125,7 @@ class IdentifiedModel:
     held_out: Validation | None
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
+    load: StatedLoad | None  # that was subtracted
     known: Regression  # equations of the runs fitted to, about reversals of friction too
     unseen: Regression | None  # likewise of the others
 
@@ -102,6 +144,17 @@ class Runs:
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
     training: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
+
+    @cached_property
+    def load(self) -> StatedLoad | None:
+        """The payload that campaign.toml states, as the runs show it; None where none carried it."""
+        if self.campaign.content.payload is None:
+            return None
+        carried = {run.name: robot_of_run(self.campaign, run).payload for run in self.campaign.content.run}
+        on = {name: payload for name, payload in carried.items() if payload is not None}
+        weighed = [self.alignments[name].load for name in on if name in self.alignments]
+        found = min((load for load in weighed if load is not None), key=lambda load: load.sigma, default=None)
+        return StatedLoad(next(iter(on.values())), tuple(on), found) if on else None
 
 
 @dataclass(frozen=True)
@@ -135,6 +188,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
+    intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
     findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
     if not usable(findings):
         raise UnusableData(findings)
@@ -154,6 +208,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         held_out=None if unseen is None else judge(examined, unseen, estimate),
         samples=examined.samples,
         alignments=examined.alignments,
+        load=examined.load,
         known=equations.judging,
         unseen=unseen,
     )
@@ -164,7 +219,9 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
-    campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
+    robot = with_locked(campaign, list(runs.values()))
+    bare = robot if campaign.content.payload is None else replace(robot, payload=None)
+    campaign = replace(campaign, robot=bare)
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in filter_sentences(runs):
         tell(sentence)
@@ -182,6 +239,9 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
     findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
+    if runs.load is not None:
+        remedy = "excitor export --with-tool adds it"
+        findings = (*findings, Finding("note", "payload", runs.load.sentence, remedy, {}))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -229,6 +289,25 @@ def _check_left(regression: Regression) -> None:
         raise ExcitorError(
             f"{', '.join(regression.runs)}: no equations are left; lower processing.decimate or dead_zone_percent"
         )
+
+
+def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
+    """Add the uncertainty of the subtracted load φ: ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters."""
+    load = runs.load
+    if load is None:
+        return intervals
+    base, link = base_parameters(runs.campaign.robot), layout(runs.campaign.robot).link(load.payload.link)
+    B = np.column_stack([base.values(unit) for unit in np.eye(len(layout(runs.campaign.robot)))[link]])
+    on = np.isin(regression.runs, load.runs)[regression.run]
+    if not on.all():
+        sigma = [
+            estimate.group_sigma.get((j, k), estimate.group_sigma.get((j, -1), 1.0))
+            for j, k in zip(regression.joint, regression.run, strict=True)
+        ]
+        W = regression.W / np.array(sigma)[:, None]
+        B = np.linalg.lstsq(W, W * on[:, None])[0] @ B
+    S = B[[regression.names.index(name) for name in estimate.names]]
+    return believing(intervals, S @ load.payload.covariance @ S.T)
 
 
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
@@ -424,7 +503,7 @@ def model_of(result: IdentifiedModel) -> Model:
         low=intervals.low,
         high=intervals.high,
         covariance=intervals.covariance,
-        standard=None if result.consistent is None else standard_of(result.consistent, robot),
+        standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
         refusal=result.refusal or "",
         condition=estimate.condition,
         smallest_inertia=result.smallest_inertia,
@@ -440,12 +519,17 @@ def model_of(result: IdentifiedModel) -> Model:
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
         robot=robot,
+        payload=None if result.load is None else result.load.to_json(robot),
     )
 
 
-def standard_of(consistent: ConsistentEstimate, robot: Robot) -> Standard:
-    """Describe the physically consistent parameters."""
+def standard_of(consistent: ConsistentEstimate, robot: Robot, load: StatedLoad | None = None) -> Standard:
+    """Describe the physically consistent parameters; the uncertainty of a subtracted load is its link's, too."""
     params, links = layout(robot), robot.mechanism.link_names
+    if load is not None:
+        C, own = consistent.covariance.copy(), params.link(load.payload.link)
+        C[own, own] += load.payload.covariance
+        consistent = replace(consistent, covariance=C)
     return Standard(
         names=consistent.names,
         units=consistent.units,

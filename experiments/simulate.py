@@ -21,7 +21,7 @@ import numpy as np
 from excitor.design.programs import registry
 from excitor.design.programs.package import program_names_of
 from excitor.design.programs.plan import MEASURED, Plan
-from excitor.experiments.campaign import OpenCampaign, inside, open_campaign
+from excitor.experiments.campaign import Body, OpenCampaign, inside, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
@@ -30,6 +30,7 @@ from excitor.experiments.in_memory.solution import Run, program_name, runs_of
 from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
+from excitor.experiments.setup import loaded
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_program
 from excitor.experiments.virtual.robot import (
@@ -69,6 +70,7 @@ class SimulationOptions:
     fresh: bool = False  # earlier simulated logs are replaced
     format: str | None = None  # of the log, where a target has several
     settings: Settings | None = None
+    payload_kg: float | None = None  # on the tool, whatever the campaign states; None: as stated
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -155,13 +157,33 @@ def simulate_run(
 def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
-        return draw_truth(plans[0].robot, asked.seed, asked.settings)
+        truth = draw_truth(plans[0].robot, asked.seed, asked.settings)
+        return truth if asked.payload_kg is None else replace(truth, load=_hung(campaign, asked.payload_kg))
+    if asked.payload_kg is not None:
+        raise ExcitorError("--payload: goes with campaigns of the arm; others draw the load about [payload]")
     from excitor.experiments.virtual.robot import draw_load
 
     guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
     assert guess is not None  # a payload campaign has runs with the load
     arm = draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
     return replace(arm, load=draw_load(guess.phi, asked.seed))
+
+
+def _hung(campaign: OpenCampaign, mass: float) -> FloatArray:
+    """Parameters of another mass at the place of the stated payload, or of a ball at the flange, (10,)."""
+    stated = campaign.content.payload or Body(mass=1.0, center=[0.0, 0.0, 0.05], inertia=[1e-3, 0, 0, 1e-3, 0, 1e-3])
+    payload = loaded(campaign.robot, stated).payload
+    assert payload is not None
+    return payload.phi * (mass / stated.mass)
+
+
+def _carrying(truth: Truth, plan: Plan) -> Truth:
+    """Hang a load that nobody stated on the links; one in the place of a stated load hangs where that is on."""
+    if truth.load is None or plan.payload is not None:
+        return truth
+    chi = truth.chi.copy()
+    chi[layout(plan.robot).link(plan.robot.tool.link)] += truth.load
+    return replace(truth, chi=chi, load=None)
 
 
 def _form(name: str, asked: SimulationOptions, names: Sequence[str]) -> str | None:
@@ -205,7 +227,9 @@ class _Stage:
 
     def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
         form = format_of(self.target, self.asked.format)
-        truth = replace(self.truth, settings=settings_for(self.target, form, plan, self.truth.settings))
+        truth = replace(
+            _carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings)
+        )
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
         recorded = run_program(truth, plan, seed=seed, faults=self.faults)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
@@ -218,8 +242,13 @@ class _Stage:
             "rows": len(recorded.t),
             "seed": seed,
             "files": digests(folder, paths),
-            "truth": _truth_while_measured(truth, recorded),
+            "truth": _truth_while_measured(truth, recorded, bare=self._bare),
         }
+
+    @property
+    def _bare(self) -> bool:
+        """Whether models are of the arm without its payload."""
+        return self.campaign.content.task == "arm" and self.campaign.content.payload is not None
 
     def _head(self, plan: Plan) -> dict[str, Any]:
         manifest = self.campaign.folder / PROGRAMS / self.target / MANIFEST
@@ -241,12 +270,16 @@ class _Stage:
         }
 
 
-def _truth_while_measured(truth: Truth, recorded: RecordedRun) -> list[dict[str, Any]]:
-    """Write the true base parameters, friction at its mean temperature while the program measured."""
+def _truth_while_measured(truth: Truth, recorded: RecordedRun, *, bare: bool) -> list[dict[str, Any]]:
+    """Write the true base parameters, friction at its mean temperature while the program measured.
+
+    `bare`: without the payload, as they are identified where it is stated.
+    """
     measured = recorded.mark >= MEASURED
     warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
     base = base_parameters(recorded.robot)
-    values = base.values(true_parameters(truth, recorded.robot, temperature=warm, sensed=truth.settings.joint_sensors))
+    robot = replace(recorded.robot, payload=None) if bare else recorded.robot
+    values = base.values(true_parameters(truth, robot, temperature=warm, sensed=truth.settings.joint_sensors))
     return [
         {"name": name, "unit": unit, "value": float(value)}
         for name, unit, value in zip(base.names, base.units, values, strict=True)

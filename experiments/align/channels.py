@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.experiments.align.clock import Timing, best_order, likeness, shifts, while_moving
-from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
+from excitor.experiments.align.nouns import REACH_95, Alignment, Check, ExpectedMotion, Load, MeasuredRun, carrier
 from excitor.experiments.align.windows import TrackingSummary, followed, thinned
 from excitor.identify.diagnose import STILL, check_clipping, check_dead, several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
-from excitor.robots.inertia import change_frame
+from excitor.robots.inertia import change_frame, inverse
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 
@@ -675,33 +675,8 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
 
 
 SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
-PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
-LEAST_MASS = 0.02  # of the mass of all links: too little to matter
 REACH = 0.1  # m, of a load's centre from the flange
 ROWS = 400  # samples that are used
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A mass at the flange beyond what the prior holds, kg."""
-
-    mass: float
-    sigma: float
-    moments: tuple[float, float, float] = (0.0, 0.0, 0.0)  # kg m, of the mass from the flange
-    evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
-
-    def sure(self, robot: Robot) -> bool:
-        """Return True if the load is significant, and larger than the least mass reported."""
-        return self.evidence > PAYLOAD_EVIDENCE and abs(self.mass) > self.least(robot)
-
-    def possible(self, robot: Robot) -> bool:
-        """Return True if the last link and its load keep a positive mass."""
-        return self.mass > -float(prior(robot)[layout(robot).link(_carrier(robot))][9])
-
-    def least(self, robot: Robot) -> float:
-        """Least mass reported, kg."""
-        masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
-        return max(LEAST_MASS * masses, self.sigma)
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
@@ -709,16 +684,33 @@ def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
     return run.effort == "torque" and bool(prior(robot).any())
 
 
-def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    """Check if torques indicate another load than the stated one."""
+def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Load | None, list[Check]]:
+    """Estimate the load at the flange, and compare it with the stated one; None where nothing can be weighed."""
     if not can_weigh(run, robot):
-        return []
+        return None, []
     load = flange_load(robot, run, samples)
-    least = load.least(robot)
-    holds = not load.sure(robot)
-    sentence = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
-    remedy = "check what hangs on the flange, and state it"
-    return [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", "wrong payload", remedy)]
+    holds, stated = not load.sure(robot), robot.payload
+    found = f"torques indicate {load.total:.3g} ± {REACH_95 * load.sigma:.2g} kg at the flange"
+    if stated is not None:
+        asked = f"{stated.phi[9]:.3g} ± {REACH_95 * load.stated_sigma:.2g} kg"
+        sentence = f"{found}, and {asked} are stated" + ("" if holds else ": they contradict each other")
+        remedy = f"check what hangs on the flange, and its [payload] in campaign.toml; {_as_toml(robot, load)}"
+    else:
+        sentence = f"{found}, and no load is stated"
+        remedy = f"check what hangs on the flange; if that is right, add to campaign.toml: {_as_toml(robot, load)}"
+    cause, least = "wrong payload", load.least(robot)
+    check = Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)
+    return load, [check]
+
+
+def _as_toml(robot: Robot, load: Load) -> str:
+    """Write a load that was found as a table of campaign.toml, in one line."""
+    phi, mass = np.zeros(10), max(load.total, 1e-3)
+    phi[6:9], phi[9] = load.moments, load.mass
+    if robot.payload is not None:
+        phi += change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame))
+    center = ", ".join(f"{x:.3f}" for x in phi[6:9] / mass)
+    return f"payload = {{ mass = {mass:.3g}, center = [{center}], percent = {max(1.0, 100 * load.sigma / mass):.0f} }}"
 
 
 def loaded(robot: Robot, load: Load) -> Robot:
@@ -726,12 +718,8 @@ def loaded(robot: Robot, load: Load) -> Robot:
     chi, ball = robot.chi.copy(), np.zeros(10)
     ball[6:9], ball[9] = load.moments, load.mass
     params = layout(robot)
-    chi[params.link(_carrier(robot))] += change_frame(ball, robot.tool.T_link_frame)
+    chi[params.link(carrier(robot))] += change_frame(ball, robot.tool.T_link_frame)
     return replace(robot, chi=chi)
-
-
-def _carrier(robot: Robot) -> int:
-    return robot.tool.link if robot.tool.link >= 0 else layout(robot).n_links - 1
 
 
 def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
@@ -753,7 +741,9 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
         sigmas[1:4] = moments
         load = _solved(A, b, sigmas)
         moments = REACH * max(abs(load.mass), load.sigma)
-    return load
+    if robot.payload is None:
+        return load
+    return replace(load, stated=float(robot.payload.phi[9]), stated_sigma=float(robot.payload.covariance[9, 9]) ** 0.5)
 
 
 def _moving_joints(dq: FloatArray) -> BoolArray:
@@ -766,7 +756,7 @@ def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Build the load's columns, then those of all other parameters; and each one's prior standard deviation."""
     params, chi = layout(robot), prior(robot)
     at_flange = np.eye(10)
-    here = Y[:, :, params.link(_carrier(robot))]
+    here = Y[:, :, params.link(carrier(robot))]
     load = np.stack([here @ change_frame(at_flange[k], robot.tool.T_link_frame) for k in (9, 6, 7, 8)], axis=2)
     dq = np.eye(robot.n_joints)
     offsets = np.broadcast_to(dq, (len(Y), *dq.shape))
