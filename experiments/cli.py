@@ -312,6 +312,9 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
+    payload: Annotated[
+        float | None, typer.Option(metavar="KG", min=0.0, max=1e6, help="What the tool carries; none: as stated.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
@@ -326,7 +329,10 @@ def simulate(
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh):
+    targets, faults = target or (), fault or ()
+    if not run_simulate(
+        folder, as_json, targets=targets, fault=faults, seed=seed, dry=dry, fresh=fresh, payload=payload
+    ):
         raise typer.Exit(1)
 
 
@@ -434,6 +440,9 @@ def export(
         str | None, typer.Option(metavar="FRAME", help="Load: the robot's frame that is the flange.")
     ] = None,
     point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
+    with_tool: Annotated[
+        bool, typer.Option("--with-tool/--without-tool", help="The arm with the load that campaign.toml states.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Export the identified model to simulators and controllers.
@@ -460,7 +469,7 @@ def export(
     for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
         if is_given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
-    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
+    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), with_tool)
     if not formats:
         found = offers(folder, options)
         if as_json:

@@ -519,7 +519,7 @@ def model_of(result: IdentifiedModel) -> Model:
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
         robot=robot,
-        payload=None if result.load is None else result.load.to_json(robot),
+        load=None if result.load is None else result.load.to_json(robot),
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
 from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import LARGEST, sentences
 from excitor.robots.load import catalog_names, load
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Payload, Robot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Model:
-    """A model.json. Of a payload campaign, `payload`, `load` and `arm` describe the load."""
+    """A model.json. `payload`, `load` and `arm` are of payload campaigns; an arm's `load` was subtracted."""
 
     robot_name: str
     method: str = ""
@@ -186,6 +187,48 @@ class Model:
         if self.standard is None:
             raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
         return self._placed(self.standard.names, self.standard.values)
+
+    def with_load(self) -> "Model":
+        """Add the stated load, that was subtracted from the torques, to the arm's parameters and their covariance."""
+        self._check_arm()
+        load = self.known_load()
+        robot = self.own_robot()
+        base, params = base_parameters(robot), layout(robot)
+        own = params.link(load.link)
+        B = np.column_stack([base.values(unit) for unit in np.eye(len(params))[own]])
+        place = {params.names[column]: k for k, column in enumerate(base.kept)}
+        rows = [place[name] for name in self.names]
+        if lost := sorted(set(np.flatnonzero(B @ load.phi)) - set(rows)):
+            name = params.names[base.kept[lost[0]]]
+            raise ExcitorError(f"{self.where}: {name} was left out of the model, which the load changes; keep it")
+        S = B[rows]
+        shift, spread = S @ load.phi, S @ load.covariance @ S.T
+        sigma = np.sqrt(self.sigma**2 + np.diag(spread))
+        standard = self.standard
+        if standard is not None:
+            values = standard.values.copy()
+            values[[standard.names.index(name) for name in params.names[own]]] += load.phi
+            standard = replace(standard, values=values)
+        return replace(
+            self,
+            values=self.values + shift,
+            sigma=sigma,
+            low=self.values + shift - (self.values - self.low) * sigma / self.sigma,
+            high=self.values + shift + (self.high - self.values) * sigma / self.sigma,
+            covariance=None if self.covariance is None else self.covariance + spread,
+            standard=standard,
+            load=None,
+        )
+
+    def known_load(self) -> Payload:
+        """Return the load whose torques were subtracted; ExcitorError where there is none."""
+        robot, given = self.own_robot(), self.load or {}
+        try:
+            link = robot.mechanism.link_names.index(given["link"])
+            return Payload(link, np.array(given["phi"], dtype=float), np.array(given["covariance"], dtype=float))
+        except (KeyError, TypeError, ValueError):
+            what = "has a damaged load" if given else "knows of no stated load"
+            raise ExcitorError(f"{self.where}: {what}, so no tool can be added; state [payload] and identify") from None
 
     def labels(self) -> tuple[str, ...]:
         """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
@@ -281,7 +324,8 @@ class Model:
             "held_out": self.held_out,
             "reduction": self.reduction,
         }
-        return head | own | ({} if self.payload is None else {"payload": self.payload}) | tail
+        known = {"payload": self.payload, "load": self.load}
+        return head | own | {key: value for key, value in known.items() if value is not None} | tail
 
     def to_latex(self) -> str:
         """Write the base parameters as a LaTeX table (package booktabs)."""

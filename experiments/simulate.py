@@ -177,7 +177,7 @@ def _hung(campaign: OpenCampaign, mass: float) -> FloatArray:
     return payload.phi * (mass / stated.mass)
 
 
-def _carrying(truth: Truth, plan: Plan) -> Truth:
+def carrying(truth: Truth, plan: Plan) -> Truth:
     """Hang a load that nobody stated on the links; one in the place of a stated load hangs where that is on."""
     if truth.load is None or plan.payload is not None:
         return truth
@@ -227,9 +227,7 @@ class _Stage:
 
     def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
         form = format_of(self.target, self.asked.format)
-        truth = replace(
-            _carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings)
-        )
+        truth = replace(carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings))
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
         recorded = run_program(truth, plan, seed=seed, faults=self.faults)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
@@ -457,6 +455,8 @@ def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
             return None
         given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}
         truth = draw_truth(robot, int(data["seed"]), Settings(**given))
+        if robot.payload is not None and "load" in data:
+            truth = replace(truth, load=np.array(data["load"], dtype=float))
         written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
     except (OSError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ExcitorError):
         return None

@@ -22,6 +22,7 @@ from excitor.robots.plugins import Members
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
 LOADS = ("kuka", "abb", "fanuc", "ur")
+WITH_TOOL = ("mjcf", "urdf", "py", "c")
 # option of the command line -> formats that it is about
 OPTIONS = {"--mjcf": ("mjcf",), "--from-link": LOADS, "--flange": LOADS, "--point-mass": LOADS}
 
@@ -33,6 +34,7 @@ class ExportOptions:
     out: Path | None = None  # none: exports/ of the campaign
     mjcf: Path | None = None  # the user's own file, to be filled
     load: LoadOptions = field(default_factory=LoadOptions)
+    with_tool: bool = False  # the arm with the stated load whose torques were subtracted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Export:
 
     def __call__(self, campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
         """Make the file's content of a campaign's model."""
-        return self.of_model(model_of(campaign))
+        return self.of_model(model_of(campaign, options))
 
 
 def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[list[ExportFile], list[str]]:
@@ -82,7 +84,7 @@ def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[li
             raise ExcitorError(f"{options.mjcf}: would be overwritten by what is made of it; give another --out")
         write_bytes_atomically(out / one.file, one.content)
     written = [ExportFile(one.format, str(out / one.file), notes=one.notes) for one in made]
-    return written, doubts(campaign)
+    return written, [*doubts(campaign), *(tool_note(campaign, options) if set(formats) & set(WITH_TOOL) else ())]
 
 
 def offers(folder: Path, options: ExportOptions) -> list[ExportFile]:
@@ -113,9 +115,20 @@ def doubts(campaign: OpenCampaign) -> list[str]:
     return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew"]
 
 
-def model_of(campaign: OpenCampaign) -> Model:
-    """Read a campaign's model."""
-    return read_model(campaign.folder / FILE, campaign.robot)
+def tool_note(campaign: OpenCampaign, options: ExportOptions) -> list[str]:
+    """Say whether the stated load is in what was exported, where there is one."""
+    try:
+        mass = read_model(campaign.folder / FILE, campaign.robot).known_load().phi[9]
+    except ExcitorError:
+        return []
+    without = f"of the arm without the stated load of {mass:.3g} kg; --with-tool adds it"
+    return [f"of the arm with the stated load of {mass:.3g} kg" if options.with_tool else without]
+
+
+def model_of(campaign: OpenCampaign, options: ExportOptions) -> Model:
+    """Read a campaign's model, of the arm alone or with the stated load."""
+    model = read_model(campaign.folder / FILE, campaign.robot)
+    return model.with_load() if options.with_tool else model
 
 
 def export_model(
@@ -230,14 +243,14 @@ def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile
 def _parquet(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     from excitor.experiments.export.samples import samples_parquet
 
-    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
+    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign, ExportOptions())))
 
 
 def _urdf(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     source = read_content(campaign.robot_source).urdf_file
     if source is None:
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
-    return urdf_of(model_of(campaign), source)
+    return urdf_of(model_of(campaign, options), source)
 
 
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -318,10 +331,10 @@ def _made(form: Export) -> ExportFile | None:
 FORMATS: Members[Callable[[OpenCampaign, ExportOptions], ExportFile]] = Members(
     "excitor.exports",
     {
-        "mjcf": lambda campaign, options: mjcf_of(model_of(campaign), options.mjcf),
+        "mjcf": lambda campaign, options: mjcf_of(model_of(campaign, options), options.mjcf),
         "urdf": _urdf,
-        "py": lambda campaign, options: export_of("py", model_of(campaign)),
-        "c": lambda campaign, options: export_of("c", model_of(campaign)),
+        "py": lambda campaign, options: export_of("py", model_of(campaign, options)),
+        "c": lambda campaign, options: export_of("c", model_of(campaign, options)),
         "parquet": _parquet,
         **{name: _load(name) for name in LOADS},
     },

@@ -20,9 +20,10 @@ def run_simulate(
     dry: bool = False,
     fresh: bool = False,
     log_format: str | None = None,
+    payload: float | None = None,
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
+    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, payload_kg=payload)
     with running() as listen:
         made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
