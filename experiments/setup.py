@@ -149,7 +149,7 @@ def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
 
 
 def _doubt(payload: campaign.Body, phi: FloatArray) -> FloatArray:
-    """Covariance of a stated payload, (10, 10): its share of mass, distance and inertia; all of an inertia not stated.
+    """Covariance of a stated payload, (10, 10): its share of mass, distance and inertia; all of what is not stated.
 
     Cov φ = T diag(σ²) Tᵀ, T = ∂φ/∂(m, c, I). A distance is at least the radius of a ball of such a mass.
     """
@@ -158,8 +158,9 @@ def _doubt(payload: campaign.Body, phi: FloatArray) -> FloatArray:
     share, mass = payload.percent / 100.0, payload.mass
     radius = float(np.cbrt(3.0 * mass / (4.0 * np.pi * BALL_DENSITY)))
     inertia = share * max(np.abs(payload.inertia)) if any(payload.inertia) else 0.4 * mass * radius**2
-    distance = share * max(radius, float(np.linalg.norm(payload.center)))
-    sigma = np.array([share * mass, *[distance] * 3, *[inertia * (share > 0.0)] * 6])
+    known = share if "center" in payload.model_fields_set else 1.0
+    distance = known * max(radius, float(np.linalg.norm(payload.center)))
+    sigma = np.array([share * mass, *[distance] * 3, *[inertia] * 6]) * (share > 0.0)
     T = np.linalg.inv(center_slope(phi))
     return np.asarray(T @ np.diag(sigma**2) @ T.T)
 

@@ -691,26 +691,26 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Loa
     load = flange_load(robot, run, samples)
     holds, stated = not load.sure(robot), robot.payload
     found = f"torques indicate {load.total:.3g} ± {REACH_95 * load.sigma:.2g} kg at the flange"
+    asked = "no load is stated"
     if stated is not None:
-        asked = f"{stated.phi[9]:.3g} ± {REACH_95 * load.stated_sigma:.2g} kg"
-        sentence = f"{found}, and {asked} are stated" + ("" if holds else ": they contradict each other")
-        remedy = f"check what hangs on the flange, and its [payload] in campaign.toml; {_as_toml(robot, load)}"
-    else:
-        sentence = f"{found}, and no load is stated"
-        remedy = f"check what hangs on the flange; if that is right, add to campaign.toml: {_as_toml(robot, load)}"
+        asked = f"{stated.phi[9]:.3g} ± {REACH_95 * load.stated_sigma:.2g} kg are stated"
+    sentence = f"{found}, and {asked}" + ("" if holds or stated is None else ": they contradict each other")
+    remedy = f"check what hangs on the flange; if the torques are right, {_edit(robot, load)} in campaign.toml"
     cause, least = "wrong payload", load.least(robot)
-    check = Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)
-    return load, [check]
+    return load, [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)]
 
 
-def _as_toml(robot: Robot, load: Load) -> str:
-    """Write a load that was found as a table of campaign.toml, in one line."""
-    phi, mass = np.zeros(10), max(load.total, 1e-3)
-    phi[6:9], phi[9] = load.moments, load.mass
+def _edit(robot: Robot, load: Load) -> str:
+    """Describe how a load that was found is stated."""
+    if load.total <= REACH_95 * load.sigma:
+        return "remove [payload]"
+    stated = np.zeros(10)
     if robot.payload is not None:
-        phi += change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame))
-    center = ", ".join(f"{x:.3f}" for x in phi[6:9] / mass)
-    return f"payload = {{ mass = {mass:.3g}, center = [{center}], percent = {max(1.0, 100 * load.sigma / mass):.0f} }}"
+        stated = change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame))
+    center = ", ".join(f"{x:.3f}" for x in (stated[6:9] + load.moments) / load.total)
+    return (
+        f"state [payload] mass = {load.total:.3g}, center = [{center}], percent = {100 * load.sigma / load.total:.0f}"
+    )
 
 
 def loaded(robot: Robot, load: Load) -> Robot:
@@ -728,6 +728,10 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     chi, params = prior(robot), layout(robot)
     Y = regressor(robot, data.motion)
     columns, spreads = _columns(robot, Y)
+    if robot.payload is not None:
+        own = params.link(robot.payload.link)
+        own = slice(4 + own.start, 4 + own.stop)
+        spreads[own] = np.hypot(spreads[own], np.sqrt(np.diag(robot.payload.covariance)))
     residual = data.tau - Y @ chi
     A = _sided(robot, run, columns)
     b = on_side(robot, run.effort_side, residual)

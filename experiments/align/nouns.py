@@ -125,7 +125,7 @@ class Load:
     @property
     def confirmed(self) -> tuple[float, float]:
         """Mass and its standard deviation by statement and torques together, weighted by their variances, kg."""
-        share = self.stated_sigma**2 / (self.stated_sigma**2 + self.sigma**2)
+        share = min(1.0, (self.stated_sigma / self.sigma) ** 2)  # σ has the doubt of what is stated in it
         return self.stated + share * self.mass, self.stated_sigma * float(np.sqrt(1.0 - share))
 
     def sure(self, robot: Robot) -> bool:
