@@ -15,7 +15,7 @@ import numpy as np
 from excitor.experiments.align.nouns import REACH_95, Alignment, Load
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import filter_sentences, read_run_aligned, robot_of_run
+from excitor.experiments.logs import filter_sentences, load_torques, read_run_aligned, robot_of_run
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
@@ -237,8 +237,9 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
-    robot = runs.campaign.robot
-    findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
+    robot = runs.campaign.robot if runs.load is None else replace(runs.campaign.robot, payload=runs.load.payload)
+    training, unseen = (as_measured(runs, some) for some in (runs.training, runs.unseen))
+    findings = (*examine(robot, training), *doubts(examine(robot, unseen)))
     if runs.load is not None:
         remedy = "excitor export --with-tool adds it"
         findings = (*findings, Finding("note", "payload", runs.load.sentence, remedy, {}))
@@ -289,6 +290,18 @@ def _check_left(regression: Regression) -> None:
         raise ExcitorError(
             f"{', '.join(regression.runs)}: no equations are left; lower processing.decimate or dead_zone_percent"
         )
+
+
+def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
+    """Add the torques of a subtracted load again: drives gave them, and their faults show in the sum."""
+    load, robot = runs.load, runs.campaign.robot
+    if load is None:
+        return some
+    on = [run.run in load.runs for run in some]
+    sums = [
+        run.tau + is_on * load_torques(robot, load.payload, run.motion) for run, is_on in zip(some, on, strict=True)
+    ]
+    return [replace(run, tau=tau) for run, tau in zip(some, sums, strict=True)]
 
 
 def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:

@@ -36,7 +36,7 @@ from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import torque_from_current
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.robot import Motion, Payload, Robot, posture
 
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
@@ -220,12 +220,16 @@ def without_load(campaign: OpenCampaign, run: Run, samples: Samples) -> Samples:
     robot = robot_of_run(campaign, run)
     if robot.payload is None or campaign.content.payload is None or campaign.content.task == "payload":
         return samples
-    load = robot.payload
+    tau = samples.tau - load_torques(robot, robot.payload, samples.motion)
+    step = Step("subtract the stated load", {"mass": float(robot.payload.phi[9])})
+    return replace(samples, tau=tau, steps=(*samples.steps, step))
+
+
+def load_torques(robot: Robot, load: Payload, motion: Motion) -> FloatArray:
+    """Joint torques of a load alone, Y φ, (n_samples, n_joints)."""
     phi = np.zeros(len(layout(robot)))
     phi[layout(robot).link(load.link)] = load.phi
-    tau = samples.tau - rigid_torque(robot, samples.motion, phi)
-    step = Step("subtract the stated load", {"mass": float(load.phi[9])})
-    return replace(samples, tau=tau, steps=(*samples.steps, step))
+    return rigid_torque(robot, motion, phi)
 
 
 def read_run(campaign: OpenCampaign, run: Run) -> Samples:

@@ -704,7 +704,7 @@ def _edit(robot: Robot, load: Load) -> str:
     """Describe how a load that was found is stated."""
     if load.total <= REACH_95 * load.sigma:
         return "remove [payload]"
-    stated = np.zeros(10)
+    stated: FloatArray = np.zeros(10)
     if robot.payload is not None:
         stated = change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame))
     center = ", ".join(f"{x:.3f}" for x in (stated[6:9] + load.moments) / load.total)

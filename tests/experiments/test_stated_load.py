@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.identification import identify
+from excitor.experiments.identification import UnusableData, identify
 from excitor.experiments.logs import robot_of_run
 from excitor.experiments.model import read_model
 from excitor.experiments.setup import loaded
@@ -161,3 +161,13 @@ def test_another_load_than_the_stated_one_can_be_simulated(tmp_path):
     unstated = carrying(heavy, SimpleNamespace(robot=campaign.robot, payload=None))
     assert unstated.chi[own] - heavy.chi[own] == pytest.approx(heavy.load)
     assert json.loads(json.dumps(truth_data(heavy)))["load"][9] == pytest.approx(4.0)
+
+
+def test_a_dead_channel_is_found_under_the_load(tmp_path):
+    folder = cell(tmp_path / "cell", ("first", "second"))
+    for name in ("first", "second"):
+        rows = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
+        rows[:, 5] = 0.0
+        np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
+    with pytest.raises(UnusableData, match="torque of"):
+        identify(open_campaign(folder))
