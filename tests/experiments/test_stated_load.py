@@ -169,5 +169,5 @@ def test_a_dead_channel_is_found_under_the_load(tmp_path):
         rows = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
         rows[:, 5] = 0.0
         np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
-    with pytest.raises(UnusableData, match="torque of"):
+    with pytest.raises(UnusableData, match="stays at 0 while the joint moves"):
         identify(open_campaign(folder))
