@@ -122,12 +122,13 @@ def _load_matrix(folder: Path, full: bool) -> Iterator[tuple[str, str]]:
         stated, carried = LOADS[name]
         if (robot, stated) not in designed:
             place = folder / f"load-{Path(robot).stem}-{stated}"
-            designed[robot, stated] = _designed(place, robot, stated)
-        wrong = _wrong_answer(designed[robot, stated], target, seed, (stated, carried))
+            designed[robot, stated] = designed_with(place, robot, stated)
+        wrong = wrong_answer(designed[robot, stated], target, seed, (stated, carried))
         yield f"{Path(robot).stem}, {name}, {target}, seed {seed}", wrong
 
 
-def _designed(folder: Path, robot: str, stated: int) -> Path:
+def designed_with(folder: Path, robot: str, stated: int) -> Path:
+    """Design one short run of a robot with a tool of so many kg stated, or none, and write its programs."""
     path = begin(folder, robot)
     text = path.read_text()
     for old, new in EDITS.items() | ({"[limits]": TOOL} if stated else {}).items():
@@ -140,7 +141,7 @@ def _designed(folder: Path, robot: str, stated: int) -> Path:
     return folder
 
 
-def _wrong_answer(folder: Path, target: str, seed: int, load: tuple[int, int]) -> str:
+def wrong_answer(folder: Path, target: str, seed: int, load: tuple[int, int]) -> str:
     """Simulate a campaign that states a load and carries another; return what is wrong with the answer, if anything."""
     stated, carried = load
     shutil.rmtree(folder / "logs", ignore_errors=True)

@@ -190,32 +190,33 @@ class Model:
 
     def with_load(self) -> "Model":
         """Add the stated load, that was subtracted from the torques, to the arm's parameters and their covariance."""
-        self._check_arm()
-        load = self.known_load()
-        robot = self.own_robot()
+        from excitor.identify.load.fit import REACH
+
+        load, robot, chi = self.known_load(), self.own_robot(), self.chi
         base, params = base_parameters(robot), layout(robot)
         own = params.link(load.link)
+        chi[own] += load.phi
+        values, names = base.values(chi), tuple(params.names[k] for k in base.kept)
         B = np.column_stack([base.values(unit) for unit in np.eye(len(params))[own]])
-        place = {params.names[column]: k for k, column in enumerate(base.kept)}
-        rows = [place[name] for name in self.names]
-        if lost := sorted(set(np.flatnonzero(B @ load.phi)) - set(rows)):
-            name = params.names[base.kept[lost[0]]]
-            raise ExcitorError(f"{self.where}: {name} was left out of the model, which the load changes; keep it")
-        S = B[rows]
-        shift, spread = S @ load.phi, S @ load.covariance @ S.T
-        sigma = np.sqrt(self.sigma**2 + np.diag(spread))
-        standard = self.standard
+        C = B @ load.covariance @ B.T
+        rows = [names.index(name) for name in self.names]
+        C[np.ix_(rows, rows)] += np.nan if self.covariance is None else self.covariance
+        sigma, standard = np.sqrt(np.diag(C)), self.standard
         if standard is not None:
-            values = standard.values.copy()
-            values[[standard.names.index(name) for name in params.names[own]]] += load.phi
-            standard = replace(standard, values=values)
+            shift = dict(zip(params.names[own], load.phi.tolist(), strict=True))
+            added = np.array([shift.get(name, 0.0) for name in standard.names])
+            standard = replace(standard, values=standard.values + added)
         return replace(
             self,
-            values=self.values + shift,
+            names=names,
+            units=base.units,
+            regroupings=base.names,
+            values=values,
             sigma=sigma,
-            low=self.values + shift - (self.values - self.low) * sigma / self.sigma,
-            high=self.values + shift + (self.high - self.values) * sigma / self.sigma,
-            covariance=None if self.covariance is None else self.covariance + spread,
+            low=values - REACH * sigma,
+            high=values + REACH * sigma,
+            sigma_white=np.full(len(names), np.nan),
+            covariance=None if self.covariance is None else C,
             standard=standard,
             load=None,
         )

@@ -229,6 +229,7 @@ class _Stage:
         form = format_of(self.target, self.asked.format)
         truth = replace(carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings))
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
+        bare = self.campaign.content.task == "arm" and self.campaign.content.payload is not None  # as models are
         recorded = run_program(truth, plan, seed=seed, faults=self.faults)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
         return {
@@ -240,13 +241,8 @@ class _Stage:
             "rows": len(recorded.t),
             "seed": seed,
             "files": digests(folder, paths),
-            "truth": _truth_while_measured(truth, recorded, bare=self._bare),
+            "truth": _truth_while_measured(truth, recorded, bare=bare),
         }
-
-    @property
-    def _bare(self) -> bool:
-        """Whether models are of the arm without its payload."""
-        return self.campaign.content.task == "arm" and self.campaign.content.payload is not None
 
     def _head(self, plan: Plan) -> dict[str, Any]:
         manifest = self.campaign.folder / PROGRAMS / self.target / MANIFEST

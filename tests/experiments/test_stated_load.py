@@ -171,3 +171,14 @@ def test_a_dead_channel_is_found_under_the_load(tmp_path):
         np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
     with pytest.raises(UnusableData, match="stays at 0 while the joint moves"):
         identify(open_campaign(folder))
+
+
+@pytest.mark.slow
+def test_load_matrix_of_one_robot(tmp_path):
+    pytest.importorskip("coal")
+    from benchmarks.strangers import LOADS, designed_with, wrong_answer
+
+    folders = {stated: designed_with(tmp_path / str(stated), "tx40", stated) for stated in (0, 2)}
+    assert {name: wrong_answer(folders[load[0]], "csv", 0, load) for name, load in LOADS.items()} == dict.fromkeys(
+        LOADS, ""
+    )
