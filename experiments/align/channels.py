@@ -499,6 +499,7 @@ EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, time
 BEYOND = 0.1  # of the end: what must be asked for beyond it, in the mean
 LITTLE = 0.05  # ... where the joint is left behind as well
 CLEAR = 0.1  # saved, from where on an end is one even where no joint is behind: what measures is at its end, then
+AHEAD = 1.0  # times the joint's usual scatter about the plan: no drive at its end leaves its joint ahead
 BEHIND = 6.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
 EXPLAINED = 0.7  # of the torque's variance, by the model and its end
 AFFECTED = 0.3  # of what the clearest end saves: a drive beside a saturated one is disturbed, not at its end
@@ -657,7 +658,7 @@ def _sure(cut: _Cut, n: int, series: bool) -> bool:
     """Accept a saturation level that torques show clearly, or show while the joint also falls behind."""
     if n * cut.saved < EVIDENCE or cut.explained < EXPLAINED:
         return False
-    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
+    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND and cut.behind > -AHEAD
     return clear or (cut.beyond > LITTLE and cut.behind > BEHIND)
 
 
