@@ -312,9 +312,7 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
-    payload: Annotated[
-        float | None, typer.Option(metavar="KG", min=0.0, max=1e6, help="What the tool carries; none: as stated.")
-    ] = None,
+    payload: Annotated[float | None, typer.Option(metavar="KG", help="What the tool carries; none: as stated.")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.

@@ -192,7 +192,7 @@ class Model:
         """Add the stated load, that was subtracted from the torques, to the arm's parameters and their covariance."""
         from excitor.identify.load.fit import REACH
 
-        load, robot, chi = self.known_load(), self.own_robot(), self.chi
+        chi, load, robot = self.chi, self.known_load(), self.own_robot()
         base, params = base_parameters(robot), layout(robot)
         own = params.link(load.link)
         chi[own] += load.phi
@@ -206,20 +206,10 @@ class Model:
             shift = dict(zip(params.names[own], load.phi.tolist(), strict=True))
             added = np.array([shift.get(name, 0.0) for name in standard.names])
             standard = replace(standard, values=standard.values + added)
-        return replace(
-            self,
-            names=names,
-            units=base.units,
-            regroupings=base.names,
-            values=values,
-            sigma=sigma,
-            low=values - REACH * sigma,
-            high=values + REACH * sigma,
-            sigma_white=np.full(len(names), np.nan),
-            covariance=None if self.covariance is None else C,
-            standard=standard,
-            load=None,
-        )
+        half, unknown = REACH * sigma, np.full(len(names), np.nan)
+        found: dict[str, Any] = {"names": names, "units": base.units, "regroupings": base.names, "values": values}
+        found |= {"sigma": sigma, "sigma_white": unknown, "low": values - half, "high": values + half}
+        return replace(self, **found, covariance=C if np.isfinite(C).all() else None, standard=standard, load=None)
 
     def known_load(self) -> Payload:
         """Return the load whose torques were subtracted; ExcitorError where there is none."""

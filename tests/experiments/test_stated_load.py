@@ -154,6 +154,8 @@ def test_another_load_than_the_stated_one_can_be_simulated(tmp_path):
     campaign = open_campaign(cell(tmp_path / "cell", ()))
     robot = loaded(campaign.robot, campaign.content.payload)
     plan = SimpleNamespace(robot=robot, payload=2.0)
+    with pytest.raises(ExcitorError, match="--payload: is nan kg, expected 0 to 100000"):
+        true_robot(campaign, [plan], SimulationOptions(payload_kg=np.nan))
     heavy = true_robot(campaign, [plan], SimulationOptions(payload_kg=4.0))
     assert heavy.load == pytest.approx(2.0 * robot.payload.phi)
     assert carrying(heavy, plan) is heavy  # in the place of the stated one
