@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.align.nouns import REACH_95, Alignment, Load
+from excitor.experiments.align.channels import check_payload
+from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.logs import filter_sentences, load_torques, read_run_aligned, robot_of_run
@@ -74,6 +75,7 @@ class StatedLoad:
     payload: Payload
     runs: tuple[str, ...]  # made with it
     found: Load | None  # by torques, where they could weigh it
+    wrong: tuple[Check, ...] = ()  # of runs without a program: what contradicts it
 
     @property
     def sentence(self) -> str:
@@ -150,11 +152,21 @@ class Runs:
         """The payload that campaign.toml states, as the runs show it; None where none carried it."""
         if self.campaign.content.payload is None:
             return None
-        carried = {run.name: robot_of_run(self.campaign, run).payload for run in self.campaign.content.run}
-        on = {name: payload for name, payload in carried.items() if payload is not None}
-        weighed = [self.alignments[name].load for name in on if name in self.alignments]
-        found = min((load for load in weighed if load is not None), key=lambda load: load.sigma, default=None)
-        return StatedLoad(next(iter(on.values())), tuple(on), found) if on else None
+        robots = {run.name: robot_of_run(self.campaign, run) for run in self.campaign.content.run}
+        on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None}
+        weighed = [self._weighed(name, payload) for name, payload in on.items()]
+        found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
+        wrong = tuple(check for _, checks in weighed for check in checks if not check.holds)
+        return StatedLoad(next(iter(on.values())), tuple(on), found, wrong) if on else None
+
+    def _weighed(self, name: str, payload: Payload) -> tuple[Load | None, list[Check]]:
+        """Weigh the load of a run; where it is a program's, its alignment did."""
+        run, robot = self.samples.get(name), replace(self.campaign.robot, payload=payload)
+        if name in self.alignments or run is None or run.static:
+            return self.alignments[name].load if name in self.alignments else None, []
+        run = replace(run, tau=run.tau + load_torques(robot, payload, run.motion))
+        t = np.arange(len(run)) / run.sample_rate_hz
+        return check_payload(MeasuredRun(name, t, run.motion.q, run.tau), robot, run)
 
 
 @dataclass(frozen=True)
@@ -240,9 +252,10 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     robot = runs.campaign.robot if runs.load is None else replace(runs.campaign.robot, payload=runs.load.payload)
     training, unseen = (as_measured(runs, some) for some in (runs.training, runs.unseen))
     findings = (*examine(robot, training), *doubts(examine(robot, unseen)))
-    if runs.load is not None:
-        remedy = "excitor export --with-tool adds it"
-        findings = (*findings, Finding("note", "payload", runs.load.sentence, remedy, {}))
+    if runs.load is not None and runs.load.wrong:
+        findings = (*(Finding("unusable", "payload", x.sentence, x.remedy, {}) for x in runs.load.wrong), *findings)
+    elif runs.load is not None:
+        findings = (*findings, Finding("note", "payload", runs.load.sentence, "excitor export --with-tool adds it", {}))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -297,11 +310,8 @@ def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
     load, robot = runs.load, runs.campaign.robot
     if load is None:
         return some
-    on = [run.run in load.runs for run in some]
-    sums = [
-        run.tau + is_on * load_torques(robot, load.payload, run.motion) for run, is_on in zip(some, on, strict=True)
-    ]
-    return [replace(run, tau=tau) for run, tau in zip(some, sums, strict=True)]
+    more = [(run.run in load.runs) * load_torques(robot, load.payload, run.motion) for run in some]
+    return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
 
 
 def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
@@ -313,10 +323,8 @@ def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, inte
     B = np.column_stack([base.values(unit) for unit in np.eye(len(layout(runs.campaign.robot)))[link]])
     on = np.isin(regression.runs, load.runs)[regression.run]
     if not on.all():
-        sigma = [
-            estimate.group_sigma.get((j, k), estimate.group_sigma.get((j, -1), 1.0))
-            for j, k in zip(regression.joint, regression.run, strict=True)
-        ]
+        pairs, own = zip(regression.joint, regression.run, strict=True), estimate.group_sigma
+        sigma = [own.get((j, k), own.get((j, -1), 1.0)) for j, k in pairs]
         W = regression.W / np.array(sigma)[:, None]
         B = np.linalg.lstsq(W, W * on[:, None])[0] @ B
     S = B[[regression.names.index(name) for name in estimate.names]]

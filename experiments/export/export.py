@@ -121,8 +121,8 @@ def tool_note(campaign: OpenCampaign, options: ExportOptions) -> list[str]:
         mass = read_model(campaign.folder / FILE, campaign.robot).known_load().phi[9]
     except ExcitorError:
         return []
-    without = f"of the arm without the stated load of {mass:.3g} kg; --with-tool adds it"
-    return [f"of the arm with the stated load of {mass:.3g} kg" if options.with_tool else without]
+    added = "" if options.with_tool else "; --with-tool adds it"
+    return [f"of the arm with{'' if options.with_tool else 'out'} the stated load of {mass:.3g} kg{added}"]
 
 
 def model_of(campaign: OpenCampaign, options: ExportOptions) -> Model:

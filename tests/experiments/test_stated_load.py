@@ -76,7 +76,9 @@ def test_the_model_is_of_the_arm_without_the_tool(identified):
     assert "2 kg (1.92 to 2.08) is stated" in note["sentence"]
     assert "arm without it" in note["sentence"]
     assert model.load["runs"] == ["first", "second"]
-    assert model.load["found"] is None  # nothing weighs a log without a plan
+    found = model.load["found"]
+    assert abs(found["mass"] - 2.0) < 2.0 * found["sigma"]
+    assert model.load["together"]["sigma"] <= 0.04
     assert any(step["step"] == "subtract the stated load" for step in model.processing)
 
 
@@ -94,6 +96,14 @@ def test_the_uncertainty_of_the_tool_is_in_the_intervals(identified):
     )
     assert not sure.load.payload.covariance.any()
     assert doubted.intervals.sigma.max() > 1.05 * sure.intervals.sigma.max() or (np.diag(C) > 0).any()
+
+
+def test_a_log_without_a_program_that_contradicts_the_tool_is_refused(tmp_path):
+    folder = cell(tmp_path / "cell", ("first", "second"))
+    text = (folder / "campaign.toml").read_text().replace("mass = 2.0", "mass = 12.0")
+    (folder / "campaign.toml").write_text(text)
+    with pytest.raises(UnusableData, match=r"torques indicate .* kg at the flange, and 12 ± 0.47 kg are stated"):
+        identify(open_campaign(folder))
 
 
 def test_a_pair_of_runs_takes_the_uncertainty_out(tmp_path):
