@@ -18,7 +18,7 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
-from excitor.robots.inertia import change_frame, inverse
+from excitor.robots.inertia import change_frame, inverse, parameters_of, pseudo_inertia
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 
@@ -675,7 +675,7 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
     return Check("saturation", beyond, "1", BEYOND, holds, sentence, name, "unusable", "saturation", remedy)
 
 
-SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
+SPREAD = 0.1  # of links' mass distributions about the prior; twice that of rotors
 REACH = 0.1  # m, of a load's centre from the flange
 ROWS = 400  # samples that are used
 
@@ -729,10 +729,11 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     chi, params = prior(robot), layout(robot)
     Y = regressor(robot, data.motion)
     columns, spreads = _columns(robot, Y)
-    if robot.payload is not None:
-        own = params.link(robot.payload.link)
-        own = slice(4 + own.start, 4 + own.stop)
-        spreads[own] = np.hypot(spreads[own], np.sqrt(np.diag(robot.payload.covariance)))
+    if robot.payload is not None:  # what is stated is uncertain, too
+        values, V = np.linalg.eigh(robot.payload.covariance)
+        half = V * np.sqrt(np.maximum(values, 0.0))
+        columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
+        spreads = np.append(spreads, np.ones(10))
     residual = data.tau - Y @ chi
     A = _sided(robot, run, columns)
     b = on_side(robot, run.effort_side, residual)
@@ -758,32 +759,38 @@ def _moving_joints(dq: FloatArray) -> BoolArray:
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Build the load's columns, then those of all other parameters; and each one's prior standard deviation."""
-    params, chi = layout(robot), prior(robot)
-    at_flange = np.eye(10)
-    here = Y[:, :, params.link(carrier(robot))]
-    load = np.stack([here @ change_frame(at_flange[k], robot.tool.T_link_frame) for k in (9, 6, 7, 8)], axis=2)
-    dq = np.eye(robot.n_joints)
-    offsets = np.broadcast_to(dq, (len(Y), *dq.shape))
-    columns = np.concatenate([load, Y, offsets], axis=2)
-    return columns, np.concatenate([[np.inf], np.zeros(3), _spreads(robot, chi), np.full(robot.n_joints, np.inf)])
+    """Build the load's columns, then those of all other parameters; and each one's prior standard deviation.
 
-
-def _spreads(robot: Robot, chi: FloatArray) -> FloatArray:
-    """Compute each parameter's prior standard deviation; inf for friction."""
-    params = layout(robot)
-    spreads = np.full(len(params), np.inf)
-    links = chi[: params.n_link_params].reshape(-1, 10)
+    A link's mass distribution is uncertain as a whole: its pseudo-inertia is P + L G Lᵀ with P = L Lᵀ and a random
+    symmetric G, so that mass, first moments and inertias deviate together; its columns are those of G's entries.
+    """
+    params, n, T = layout(robot), robot.n_joints, robot.tool.T_link_frame
+    here, links = Y[:, :, params.link(carrier(robot))], robot.chi[: params.n_link_params].reshape(-1, 10)
+    load = np.stack([here @ change_frame(unit, T) for unit in np.eye(10)[[9, 6, 7, 8]]], axis=2)
     typical = float(np.abs(links[:, 9]).mean()) or 1.0
-    for j, phi in enumerate(links):
-        mass = abs(float(phi[9])) or 0.3 * typical
-        arm = max(float(np.linalg.norm(phi[6:9])) / mass, float(np.sqrt(np.abs(phi[[0, 3, 5]]).sum() / mass)), 0.02)
-        spreads[10 * j : 10 * j + 6] = 2.0 * SPREAD * mass * arm**2
-        spreads[10 * j + 6 : 10 * j + 9] = SPREAD * mass * arm
-        spreads[10 * j + 9] = SPREAD * mass
+    shapes = [Y[:, :, params.link(j)] @ _deviations(phi, typical) for j, phi in enumerate(links)]
+    offsets = np.broadcast_to(np.eye(n), (len(Y), n, n))
+    columns = np.concatenate([load, *shapes, Y[:, :, params.n_link_params :], offsets], axis=2)
+    spreads = np.full(columns.shape[2], np.inf)  # of friction and offsets
+    spreads[1:4], spreads[4 : 4 + params.n_link_params] = 0.0, SPREAD
     for column in params.rotor_columns:
-        spreads[column] = 2.0 * SPREAD * abs(float(chi[column])) or np.inf
-    return spreads
+        spreads[4 + column] = 2.0 * SPREAD * abs(float(robot.chi[column])) or np.inf
+    return columns, spreads
+
+
+def _deviations(phi: FloatArray, typical: float) -> FloatArray:
+    """Deviations of a link's parameters by the entries of G, (10, 10); an impossible link counts as a ball."""
+    mass, P = float(phi[9]), pseudo_inertia(phi)
+    if mass <= 0.0 or np.linalg.eigvalsh(P)[0] <= 1e-9 * mass:
+        mass = abs(mass) or 0.3 * typical
+        arm = max(float(np.linalg.norm(phi[6:9])) / mass, float(np.sqrt(np.abs(phi[[0, 3, 5]]).sum() / mass)), 0.02)
+        P = mass * np.diag([arm**2, arm**2, arm**2, 1.0])
+    L, found = np.linalg.cholesky(P), []
+    for a, b in zip(*np.triu_indices(4), strict=True):
+        E = np.zeros((4, 4))
+        E[a, b] = E[b, a] = 1.0 if a == b else np.sqrt(0.5)
+        found.append(parameters_of(L @ E @ L.T))
+    return np.column_stack(found)
 
 
 def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:
