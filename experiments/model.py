@@ -204,8 +204,7 @@ class Model:
         sigma, standard = np.sqrt(np.diag(C)), self.standard
         if standard is not None:
             shift = dict(zip(params.names[own], load.phi.tolist(), strict=True))
-            added = np.array([shift.get(name, 0.0) for name in standard.names])
-            standard = replace(standard, values=standard.values + added)
+            standard = replace(standard, values=standard.values + [shift.get(name, 0.0) for name in standard.names])
         half, unknown = REACH * sigma, np.full(len(names), np.nan)
         found: dict[str, Any] = {"names": names, "units": base.units, "regroupings": base.names, "values": values}
         found |= {"sigma": sigma, "sigma_white": unknown, "low": values - half, "high": values + half}

@@ -267,10 +267,7 @@ class _Stage:
 
 
 def _truth_while_measured(truth: Truth, recorded: RecordedRun, *, bare: bool) -> list[dict[str, Any]]:
-    """Write the true base parameters, friction at its mean temperature while the program measured.
-
-    `bare`: without the payload, as they are identified where it is stated.
-    """
+    """Write the true base parameters, friction at its mean temperature in the run; `bare`: without the payload."""
     measured = recorded.mark >= MEASURED
     warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
     base = base_parameters(recorded.robot)

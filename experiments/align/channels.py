@@ -705,9 +705,8 @@ def _edit(robot: Robot, load: Load) -> str:
     """Describe how a load that was found is stated."""
     if load.total <= REACH_95 * load.sigma:
         return "remove [payload]"
-    stated: FloatArray = np.zeros(10)
-    if robot.payload is not None:
-        stated = change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame))
+    phi = np.zeros(10) if robot.payload is None else robot.payload.phi
+    stated = change_frame(phi, inverse(robot.tool.T_link_frame))
     center = ", ".join(f"{x:.3f}" for x in (stated[6:9] + load.moments) / load.total)
     return (
         f"state [payload] mass = {load.total:.3g}, center = [{center}], percent = {100 * load.sigma / load.total:.0f}"

@@ -22,7 +22,6 @@ from excitor.robots.plugins import Members
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
 LOADS = ("kuka", "abb", "fanuc", "ur")
-WITH_TOOL = ("mjcf", "urdf", "py", "c")
 # option of the command line -> formats that it is about
 OPTIONS = {"--mjcf": ("mjcf",), "--from-link": LOADS, "--flange": LOADS, "--point-mass": LOADS}
 
@@ -84,7 +83,7 @@ def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[li
             raise ExcitorError(f"{options.mjcf}: would be overwritten by what is made of it; give another --out")
         write_bytes_atomically(out / one.file, one.content)
     written = [ExportFile(one.format, str(out / one.file), notes=one.notes) for one in made]
-    return written, [*doubts(campaign), *(tool_note(campaign, options) if set(formats) & set(WITH_TOOL) else ())]
+    return written, [*doubts(campaign), *(tool_note(campaign, options) if set(formats) & set(ALONE) else ())]
 
 
 def offers(folder: Path, options: ExportOptions) -> list[ExportFile]:
