@@ -1,19 +1,30 @@
-"""Benchmark of robots from URDF files: volumes fitted to meshes, unwatched links, and the virtual robot's servo."""
+"""Benchmark of robots that we did not make: volumes, unwatched links, the virtual servo, and what hangs on the tool.
 
+Volumes: how tight those fitted to meshes are. Loads: four robots carry nothing, the stated tool, another, or one that
+nobody stated; each run must be accepted, or refused with the figures.
+"""
+
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from excitor.experiments.align.nouns import REACH_95, Misalignment
 from excitor.experiments.campaign import open_campaign
+from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
+from excitor.experiments.identification import read_and_examine
 from excitor.experiments.init import begin
 from excitor.experiments.log_formats import torque_scale
-from excitor.experiments.plan import volume_checks
-from excitor.experiments.setup import Setup, set_up
+from excitor.experiments.plan import design, volume_checks
+from excitor.experiments.setup import Setup, set_up, settings_of
+from excitor.experiments.simulate import SimulationOptions, simulate
+from excitor.experiments.stages import write_all
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.robots.base import random_motion
@@ -33,15 +44,24 @@ POSES = 20_000
 TREES = 60
 OFF, CHATTER = 0.03, 5.0  # of a joint's travel; of the planned torque's steps, with the noise
 ZONE = '\n[[cell.zone]]\nname = "far"\nkeep = "out"\nshape = "box"\nlow = [5, 5, 5]\nhigh = [6, 6, 6]\n'
+TARGETS, SEEDS, TENTH = ("ros2", "csv"), range(3), 11  # every eleventh case without --full
+LOADS = {"no tool": (0, 0), "as stated": (2, 2), "heavier": (2, 4), "not stated": (0, 2)}  # kg stated and carried
+EDITS = {
+    'schedule = "together"': 'schedule = "single"',
+    "evaluations = 20000": "evaluations = 400",
+    "measured_periods = 5": "measured_periods = 2",
+}
+TOOL = "[payload]\nmass = 2.0\ncenter = [0.01, -0.02, 0.07]\ninertia = [0.006, 0, 0, 0.005, 0, 0.004]\n\n[limits]"
 
 
 def run(full: bool = False) -> Report:
-    """Measure a made arm, and the public files where they are; `full` takes ten times as many poses."""
+    """Measure a made arm, and the public files where they are; `full` takes ten times as many poses and loads."""
     with tempfile.TemporaryDirectory(prefix="excitor-strangers-") as name:
         folder = Path(name)
         sources = [mesh_arm(folder), *(path for path in (UR5, PANDA) if path.is_file())]
         fitted = [_fitted(path) for source in sources for path, _ in companions(source) if path.suffix == ".stl"]
         poses = [_poses(source, POSES if full else POSES // 10, folder) for source in sources]
+        loads = dict(_load_matrix(folder, full))
         removed = [go for k, source in enumerate(sources) for go in _unwatched(source, folder / f"cell{k}")]
     trees = range(TREES) if full else range(3, TREES, 11)
     servo = [_servo(seed) for seed in trees]
@@ -56,9 +76,17 @@ def run(full: bool = False) -> Report:
         Figure("strangers.unwatched_go", sum(removed), "", 0, "equal"),
         Figure("strangers.servo_tracked", servo.count("tracked"), "", 0.9 * len(trees), "at least"),
         Figure("strangers.servo_bad", servo.count("bad"), "", 0, "equal"),
+        Figure(
+            "strangers.load_matrix_right_percent",
+            100.0 * sum(not wrong for wrong in loads.values()) / len(loads),
+            "%",
+            100.0,
+            "at least",
+        ),
     ]
     context = {"robots": [path.name for path in sources], "meshes": len(fitted), "volumes_removed": len(removed)}
     context |= {"trees": len(trees), "refused": servo.count("refused")}
+    context |= {"load_cases": len(loads), "loads_wrong": {case: wrong for case, wrong in loads.items() if wrong}}
     return Report("bench", "strangers", figures, context)
 
 
@@ -111,3 +139,53 @@ def _servo(seed: int) -> str:
     jumps, allowed = (np.sqrt(np.mean(np.diff(tau, axis=0) ** 2, axis=0)) for tau in (log.torque_motor, planned))
     shaken = jumps > CHATTER * (allowed + truth.settings.white * torque_scale(plan.robot))
     return "bad" if (lost | shaken).any() else "tracked"
+
+
+def _load_matrix(folder: Path, full: bool) -> Iterator[tuple[str, str]]:
+    """Yield each case of the load matrix, and what is wrong with its answer; the latter is empty where it is right."""
+    robots = [*([str(UR5)] if UR5.is_file() else []), "ur10", "tx40", "iiwa"]
+    cases = list(product(robots, LOADS, TARGETS, SEEDS))
+    designed: dict[tuple[str, int], Path] = {}
+    for robot, name, target, seed in cases if full else cases[::TENTH]:
+        stated, carried = LOADS[name]
+        if (robot, stated) not in designed:
+            place = folder / f"load-{Path(robot).stem}-{stated}"
+            designed[robot, stated] = designed_with(place, robot, stated)
+        wrong = wrong_answer(designed[robot, stated], target, seed, (stated, carried))
+        yield f"{Path(robot).stem}, {name}, {target}, seed {seed}", wrong
+
+
+def designed_with(folder: Path, robot: str, stated: int) -> Path:
+    """Design one short run of a robot with a tool of so many kg stated, or none, and write its programs."""
+    path = begin(folder, robot)
+    text = path.read_text()
+    for old, new in EDITS.items() | ({"[limits]": TOOL} if stated else {}).items():
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    setup = set_up(open_campaign(folder, "design"))
+    write_all(design(setup, settings_of(setup.design)))
+    for target in TARGETS:
+        emit(folder, Request((target,), allow=("no-go",)), lambda _: None)
+    return folder
+
+
+def wrong_answer(folder: Path, target: str, seed: int, load: tuple[int, int]) -> str:
+    """Simulate a campaign that states a load and carries another; return what is wrong with the answer, if anything."""
+    stated, carried = load
+    shutil.rmtree(folder / "logs", ignore_errors=True)
+    simulate(folder, [target], SimulationOptions(seed, payload_kg=float(carried)), lambda _: None)
+    try:
+        known = read_and_examine(open_campaign(folder)).load
+    except Misalignment as error:
+        found = next((check for check in error.checks if check.cause == "wrong payload"), None)
+        named = found is not None and abs(stated + found.figure - carried) <= 0.2 * carried
+        both = not stated or f"{stated} ± " in str(error)
+        return "" if named and both and stated != carried else str(error)
+    if stated != carried:
+        return "accepted"
+    if not stated:
+        return "" if known is None else known.sentence
+    if known is None or known.found is None:
+        return "not weighed"
+    mass, sigma = known.found.confirmed
+    return "" if abs(mass - carried) <= min(0.1 * carried, REACH_95 * sigma) else known.sentence

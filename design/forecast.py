@@ -465,7 +465,8 @@ def _by_nature(robot: Robot) -> tuple[Advice, ...]:
         advice.append(Advice(names, text))
     if robot.payload is not None:
         own = layout(robot).names[layout(robot).link(robot.payload.link)]
-        where = f"the payload is part of link {robot.payload.link + 1}'s parameters"
+        what = "the stated load's uncertainty" if robot.payload.covariance.any() else "the payload"
+        where = f"{what} is part of link {robot.payload.link + 1}'s parameters"
         advice.append(Advice(own, f"{where}; a pair of runs, with it and without, separates the two"))
     return tuple(advice)
 

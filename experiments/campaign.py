@@ -43,7 +43,7 @@ class Run(Table):
     static: bool = False  # poses held: each is averaged over its approaches from both sides
     program: Annotated[str, Field(max_length=200)] | None = None  # TARGET/NAME of programs/: aligned with its plan
     cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
-    loaded: bool | None = None  # of a payload campaign: whether the load was on; a program's manifest tells it too
+    loaded: bool | None = None  # whether [payload] was on the tool; a program's manifest tells it too
 
 
 class Processing(Table):
@@ -206,6 +206,7 @@ class Body(Table):
     mass: BoundedPositive
     center: Vector = [0.0, 0.0, 0.0]
     inertia: Annotated[list[FiniteFloat], Field(min_length=6, max_length=6)] = [0.0] * 6
+    percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 2.0  # standard deviation of what is stated
 
 
 class Arm(Table):
@@ -385,6 +386,8 @@ class OpenCampaign:
             left["constraint"] = True
         if not self.content.cell.assumed_volumes:
             left["cell"] = {"assumed_volumes"}
+        if self.content.payload is not None:
+            left["payload"] = {"percent"}  # motions are planned with what is stated
         robot = read_content(self.robot_source, self.content.preset).text
         inputs = self.content.model_dump_json(exclude=left) + "\0" + robot
         digest = hashlib.sha256(inputs.encode())
@@ -580,12 +583,12 @@ def planning_problems(content: Campaign) -> list[str]:
 
 
 def load_problems(folder: Path, content: Campaign) -> list[str]:
-    """Check that every run of a payload campaign says whether the load was on."""
+    """Check that every run of a payload campaign says whether the load was on, and none of one without a load."""
     if content.task == "arm":
         return [
-            f'run[{k}].loaded: goes with task = "payload"'
+            f"run[{k}].loaded: goes with [payload]; state what the tool carried"
             for k, run in enumerate(content.run, start=1)
-            if run.loaded is not None
+            if run.loaded is not None and content.payload is None
         ]
     return [
         f"run[{k}].loaded: is missing; state whether the load was on (true or false)"

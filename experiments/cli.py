@@ -368,6 +368,7 @@ def simulate(
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
     engine: Annotated[Literal["excitor", "mujoco"], typer.Option(help="Whose dynamics move the robot.")] = "excitor",
+    payload: Annotated[float | None, typer.Option(metavar="KG", help="What the tool carries; none: as stated.")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
@@ -385,8 +386,9 @@ def simulate(
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
+    targets, faults = target or (), fault or ()
     good = run_simulate(
-        folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh, engine=engine
+        folder, as_json, targets=targets, fault=faults, seed=seed, dry=dry, fresh=fresh, engine=engine, payload=payload
     )
     if not good:
         raise typer.Exit(1)
@@ -503,6 +505,9 @@ def export(
     allow: Annotated[
         list[str] | None, typer.Option(metavar="do-not-use", help="Export a model, too, that must not be used.")
     ] = None,
+    with_tool: Annotated[
+        bool, typer.Option("--with-tool/--without-tool", help="The arm with the load that campaign.toml states.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Export the identified model to simulators and controllers.
@@ -533,7 +538,7 @@ def export(
     for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
         if is_given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
-    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), allowed)
+    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), allowed, with_tool)
     if not formats:
         found = offers(folder, options)
         if as_json:

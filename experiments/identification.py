@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.align.nouns import Alignment
+from excitor.experiments.align.channels import check_payload
+from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import filter_sentences, read_run_aligned
+from excitor.experiments.logs import filter_sentences, load_torques, read_run_aligned, robot_of_run
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
@@ -25,7 +26,7 @@ from excitor.identify.consistent import ConsistentEstimate, Delivered, consisten
 from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
-from excitor.identify.intervals import Intervals
+from excitor.identify.intervals import Intervals, believing
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
@@ -54,7 +55,7 @@ from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choi
 from excitor.robots.friction import friction_model
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Payload, Robot
 from excitor.robots.simulate import Servo, dampings, servo_for, steady_servo
 from excitor.robots.tree import Tree
 
@@ -81,6 +82,48 @@ class UnusableData(ExcitorError):
         super().__init__("no model is written, because of what the data show:\n" + "\n".join(reasons))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class StatedLoad:
+    """The payload that campaign.toml states, whose torques were subtracted, and what the torques say of it."""
+
+    payload: Payload
+    runs: tuple[str, ...]  # made with it
+    found: Load | None  # by torques, where they could weigh it
+    wrong: tuple[Check, ...] = ()  # of runs without a program: what contradicts it
+
+    @property
+    def sentence(self) -> str:
+        """What is stated, what was found, and what the model is of."""
+        mass, sigma = float(self.payload.phi[9]), float(np.sqrt(self.payload.covariance[9, 9]))
+        text = f"a load of {_kg(mass, sigma)} is stated on the tool"
+        if self.found is None:
+            text += "; its weight could not be checked"
+        else:
+            sees = self.found.total > REACH_95 * self.found.sigma
+            verdict = f"confirmed, {_kg(*self.found.confirmed)} together" if sees else "too light to be told from none"
+            text += f", torques indicate {_kg(self.found.total, self.found.sigma)}: {verdict}"
+        return f"{text}; its torques were subtracted, so the model is of the arm without it"
+
+    def to_json(self, robot: Robot) -> dict[str, Any]:
+        """Convert to plain data as in model.json."""
+        found = None if self.found is None else {"mass": self.found.total, "sigma": self.found.sigma}
+        both = None if self.found is None else dict(zip(("mass", "sigma"), self.found.confirmed, strict=True))
+        return {
+            "link": robot.mechanism.link_names[self.payload.link],
+            "frame": "link",
+            "phi": self.payload.phi.tolist(),
+            "covariance": self.payload.covariance.tolist(),
+            "runs": list(self.runs),
+            "found": found,
+            "together": both,
+            "sentence": self.sentence,
+        }
+
+
+def _kg(mass: float, sigma: float) -> str:
+    return f"{mass:.3g} kg ({mass - REACH_95 * sigma:.3g} to {mass + REACH_95 * sigma:.3g})"
+
+
 @dataclass(frozen=True)
 class IdentifiedModel:
     """A model, its uncertainty, and its validation on held-out runs."""
@@ -99,6 +142,7 @@ class IdentifiedModel:
     held_out: Validation | None
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
+    load: StatedLoad | None  # that was subtracted
     known: Regression  # equations of the runs fitted to, about reversals of friction too
     unseen: Regression | None  # likewise of the others
     same_run: Validation | None = None  # where there are no others: of stretches kept back from a fit of its own
@@ -125,6 +169,27 @@ class Runs:
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
     training: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
+
+    @cached_property
+    def load(self) -> StatedLoad | None:
+        """The payload that campaign.toml states, as the runs show it; None where none carried it."""
+        if self.campaign.content.payload is None:
+            return None
+        robots = {run.name: robot_of_run(self.campaign, run) for run in self.campaign.content.run}
+        on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None}
+        weighed = [self._weighed(name, payload) for name, payload in on.items()]
+        found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
+        wrong = tuple(check for _, checks in weighed for check in checks if not check.holds)
+        return StatedLoad(next(iter(on.values())), tuple(on), found, wrong) if on else None
+
+    def _weighed(self, name: str, payload: Payload) -> tuple[Load | None, list[Check]]:
+        """Weigh the load of a run; where it is a program's, its alignment did."""
+        run, robot = self.samples.get(name), replace(self.campaign.robot, payload=payload)
+        if name in self.alignments or run is None or run.static:
+            return self.alignments[name].load if name in self.alignments else None, []
+        run = replace(run, tau=run.tau + load_torques(robot, payload, run.motion))
+        t = np.arange(len(run)) / run.sample_rate_hz
+        return check_payload(MeasuredRun(name, t, run.motion.q, run.tau), robot, run)
 
 
 @dataclass(frozen=True)
@@ -157,6 +222,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
+    intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
     findings = (*examined.findings, *allowed(impossible_values(campaign.robot, intervals), settings.allow))
     if not usable(findings):
         raise UnusableData(findings)
@@ -180,6 +246,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         held_out=None if same_run else judged[0],
         samples=examined.samples,
         alignments=examined.alignments,
+        load=examined.load,
         known=equations.judging,
         unseen=unseen,
         same_run=judged[0] if same_run else None,
@@ -291,7 +358,9 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     read = {run.name: read_run_aligned(own, run) for run in campaign.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
-    campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
+    robot = with_locked(campaign, list(runs.values()))
+    bare = robot if campaign.content.payload is None else replace(robot, payload=None)
+    campaign = replace(campaign, robot=bare)
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in filter_sentences(runs):
         tell(sentence)
@@ -334,7 +403,7 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
-    findings = examine_all(runs.campaign, runs.training, runs.unseen)
+    findings = (*load_findings(runs), *examine_all(runs))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -378,20 +447,58 @@ def _check_left(regression: Regression) -> None:
         )
 
 
+def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
+    """Add the torques of a subtracted load again: drives gave them, and their faults show in the sum."""
+    load, robot = runs.load, runs.campaign.robot
+    if load is None:
+        return some
+    more = [(run.run in load.runs) * load_torques(robot, load.payload, run.motion) for run in some]
+    return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
+
+
+def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
+    """Add the uncertainty of the subtracted load φ: ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters."""
+    load = runs.load
+    if load is None:
+        return intervals
+    base, link = base_parameters(runs.campaign.robot), layout(runs.campaign.robot).link(load.payload.link)
+    B = np.column_stack([base.values(unit) for unit in np.eye(len(layout(runs.campaign.robot)))[link]])
+    on = np.isin(regression.runs, load.runs)[regression.run]
+    if not on.all():
+        pairs, own = zip(regression.joint, regression.run, strict=True), estimate.group_sigma
+        sigma = [own.get((j, k), own.get((j, -1), 1.0)) for j, k in pairs]
+        W = regression.W / np.array(sigma)[:, None]
+        B = np.linalg.lstsq(W, W * on[:, None])[0] @ B
+    S = B[[regression.names.index(name) for name in estimate.names]]
+    return believing(intervals, S @ load.payload.covariance @ S.T)
+
+
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
     """Diagnose runs that move; static poses are no series of time."""
     moving = [samples for samples in runs if not samples.static]
     return diagnose(robot, moving) if moving else ()
 
 
-def examine_all(campaign: OpenCampaign, training: list[Samples], unseen: list[Samples]) -> tuple[Finding, ...]:
+def load_findings(runs: Runs) -> tuple[Finding, ...]:
+    """State what the runs show of the stated load."""
+    load = runs.load
+    if load is None:
+        return ()
+    wrong = tuple(Finding("unusable", "payload", check.sentence, check.remedy, {}) for check in load.wrong)
+    known = Finding("note", "payload", load.sentence, "excitor export --with-tool adds it", {})
+    return allowed(wrong, runs.campaign.content.identify.allow) or (known,)
+
+
+def examine_all(runs: Runs) -> tuple[Finding, ...]:
     """Diagnose the runs to fit to and those to validate on, and compare all with each other."""
-    robot = campaign.robot
+    campaign = runs.campaign
+    robot = campaign.robot if runs.load is None else replace(campaign.robot, payload=runs.load.payload)
+    training, unseen = (as_measured(runs, some) for some in (runs.training, runs.unseen))
     found = (*allowed(examine(robot, training), campaign.content.identify.allow), *doubts(examine(robot, unseen)))
     if not usable(found):
         return found
-    moving = [run for run in (*training, *unseen) if not run.static]
-    return (*found, *check_between(robot, moving, rows_of(campaign)))
+    moving = [run for run in (*runs.training, *runs.unseen) if not run.static]
+    return (*found, *check_between(campaign.robot, moving, rows_of(campaign)))
 
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -609,7 +716,7 @@ def model_of(result: IdentifiedModel) -> Model:
         low=intervals.low,
         high=intervals.high,
         covariance=intervals.covariance,
-        standard=None if result.consistent is None else standard_of(result.consistent, robot),
+        standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
         refusal=result.refusal or "",
         condition=estimate.condition,
         smallest_inertia=result.smallest_inertia,
@@ -630,6 +737,7 @@ def model_of(result: IdentifiedModel) -> Model:
         provenance=provenance(result.campaign),
         currents=dict(zip(robot.joint_names, law, strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
+        load=None if result.load is None else result.load.to_json(robot),
     )
 
 
@@ -663,9 +771,13 @@ def unconstrained_data(result: IdentifiedModel) -> dict[str, float | None]:
     }
 
 
-def standard_of(consistent: ConsistentEstimate, robot: Robot) -> Standard:
-    """Describe the physically consistent parameters."""
+def standard_of(consistent: ConsistentEstimate, robot: Robot, load: StatedLoad | None = None) -> Standard:
+    """Describe the physically consistent parameters; the uncertainty of a subtracted load is its link's, too."""
     params, links = layout(robot), robot.mechanism.link_names
+    if load is not None:
+        C, own = consistent.covariance.copy(), params.link(load.payload.link)
+        C[own, own] += load.payload.covariance
+        consistent = replace(consistent, covariance=C)
     return Standard(
         names=consistent.names,
         units=consistent.units,

@@ -38,6 +38,7 @@ home_deg = {home}
 # mass = 5.0
 # center = [0.0, 0.0, 0.08]                 # in the tool's frame
 # inertia = [0.02, 0, 0, 0.02, 0, 0.01]     # about its centre: xx xy xz yy yz zz
+# percent = 2.0                             # standard deviation of these figures; the model is of the arm without it
 
 [limits]
 position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm

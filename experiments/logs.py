@@ -22,6 +22,7 @@ from excitor.experiments.manifest import (
     manifests_of,
     read_manifest,
 )
+from excitor.experiments.setup import loaded
 from excitor.identify.diagnose import several
 from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import ColumnMap
@@ -31,9 +32,11 @@ from excitor.identify.periods import average_cycles, average_periods, find_cycle
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import torque_from_current
-from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Motion, Payload, Robot, posture
 
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
@@ -185,14 +188,61 @@ FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan m
 STILL = 0.01  # rad or m: a joint that travels less shows no band
 
 
+def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
+    """Return True if the payload was on, from the run's own entry or its program's manifest."""
+    if run.program is None:
+        return run.loaded is not False
+    target, _, name = run.program.partition("/")
+    path = campaign.folder / PROGRAMS / target / MANIFEST
+    planned = next((entry for entry in read_manifest(path).programs if entry.name == name), None)
+    if planned is None or planned.payload_kg is None:
+        if campaign.content.task == "arm":  # the payload was stated later
+            return run.loaded is not False
+        raise ExcitorError(f"{path}: does not say whether {name!r} is run with the load; emit the programs again")
+    planned_load = planned.payload_kg > 0.0
+    if run.loaded is not None and run.loaded != planned_load:
+        raise ExcitorError(
+            f"run {run.name!r}: loaded is {str(run.loaded).lower()}, but its program was planned "
+            f"{'with' if planned_load else 'without'} the load; one of them is wrong"
+        )
+    return planned_load
+
+
+def robot_of_run(campaign: OpenCampaign, run: Run) -> Robot:
+    """Return the robot with what it carries in a run: the payload that campaign.toml states, unless it was off."""
+    stated = campaign.content.payload
+    if stated is None or campaign.content.task == "payload" or campaign.robot.drive.in_amperes:
+        return campaign.robot
+    return loaded(campaign.robot, stated) if is_loaded(campaign, run) else replace(campaign.robot, payload=None)
+
+
+def without_load(campaign: OpenCampaign, run: Run, samples: Samples) -> Samples:
+    """Subtract the torques of the stated payload, so that those of the bare arm are left: τ - Y φ."""
+    robot = robot_of_run(campaign, run)
+    if robot.payload is None or campaign.content.payload is None or campaign.content.task == "payload":
+        return samples
+    tau = samples.tau - load_torques(robot, robot.payload, samples.motion)
+    step = Step("subtract the stated load", {"mass": float(robot.payload.phi[9])})
+    return replace(samples, tau=tau, steps=(*samples.steps, step))
+
+
+def load_torques(robot: Robot, load: Payload, motion: Motion) -> FloatArray:
+    """Joint torques of a load alone, Y φ, (n_samples, n_joints)."""
+    phi = np.zeros(len(layout(robot)))
+    phi[layout(robot).link(load.link)] = load.phi
+    return rigid_torque(robot, motion, phi)
+
+
 def read_run(campaign: OpenCampaign, run: Run) -> Samples:
-    """Read and process one run as the campaign declares it."""
+    """Read and process one run as the campaign declares it; torques are those of the arm without a stated payload."""
+    return read_program(campaign, run)[0] if run.program else without_load(campaign, run, _read_run(campaign, run))
+
+
+def _read_run(campaign: OpenCampaign, run: Run) -> Samples:
     path = campaign.folder / run.log
     if campaign.content.matlab is not None:
         return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
     settings = campaign.content.processing
-    if run.program is not None:
-        return read_program(campaign, run)[0]
     measured = read_measured(campaign, run)
     cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
     try:
@@ -233,12 +283,13 @@ def read_program(
     lowpass_hz = campaign.content.processing.lowpass_hz
     try:
         expected, measured, steps = read_plan(campaign.folder, log, campaign.robot, declared)
-        alignment = align(expected, measured, campaign.robot) if found is None else found
+        alignment = align(expected, measured, robot_of_run(campaign, run)) if found is None else found
         alignment = replace(alignment, checks=passed_over(alignment.checks, campaign.content.identify.allow))
         if unknown_load:
             checks = tuple(check for check in alignment.checks if check.what != "payload")
             alignment = replace(alignment, checks=checks)
-        return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
+        samples = planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz)
+        return without_load(campaign, run, samples), alignment
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
 

@@ -104,6 +104,7 @@ class Program(_Table):
     role: Literal["identify", "validate", "none"]
     dry: bool
     payload_kg: Annotated[FiniteFloat, Field(ge=0.0, le=1e6)] | None
+    payload_center_m: Annotated[list[Size], Field(min_length=3, max_length=3)] | None = None  # in the tool's frame
     files: Annotated[list[Name], Field(max_length=100_000)]
     control_steps_s: Annotated[list[Time], Field(max_length=1000)] | None
     durations_s: _Durations
@@ -353,6 +354,7 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
         "role": plan.role,
         "dry": plan.dry,
         "payload_kg": plan.payload,
+        **({} if plan.payload_center is None else {"payload_center_m": plan.payload_center.tolist()}),
         "files": sorted(program.files),
         "control_steps_s": list(fitting_steps(plan, made.target)) if made.target.spacing is None else None,
         "durations_s": {name: plan.stretch(name).duration for name in Stretches},

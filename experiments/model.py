@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import LARGEST, sentences
 from excitor.robots.load import catalog_names, load
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Payload, Robot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Model:
-    """A model.json. Of a payload campaign, `payload`, `load` and `arm` describe the load."""
+    """A model.json. `payload`, `load` and `arm` are of payload campaigns; an arm's `load` was subtracted."""
 
     robot_name: str
     method: str = ""
@@ -207,6 +207,38 @@ class Model:
             self.check_in_kg()
             raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
         return self._placed(self.standard.names, self.standard.values)
+
+    def with_load(self) -> "Model":
+        """Add the stated load, that was subtracted from the torques, to the arm's parameters and their covariance."""
+        from excitor.identify.load.fit import REACH
+
+        chi, load, robot = self.chi, self.known_load(), self.own_robot()
+        base, params = base_parameters(robot), layout(robot)
+        own = params.link(load.link)
+        chi[own] += load.phi
+        values, names = base.values(chi), tuple(params.names[k] for k in base.kept)
+        B = np.column_stack([base.values(unit) for unit in np.eye(len(params))[own]])
+        C = B @ load.covariance @ B.T
+        rows = [names.index(name) for name in self.names]
+        C[np.ix_(rows, rows)] += np.nan if self.covariance is None else self.covariance
+        sigma, standard = np.sqrt(np.diag(C)), self.standard
+        if standard is not None:
+            shift = dict(zip(params.names[own], load.phi.tolist(), strict=True))
+            standard = replace(standard, values=standard.values + [shift.get(name, 0.0) for name in standard.names])
+        half, unknown = REACH * sigma, np.full(len(names), np.nan)
+        found: dict[str, Any] = {"names": names, "units": base.units, "regroupings": base.names, "values": values}
+        found |= {"sigma": sigma, "sigma_white": unknown, "low": values - half, "high": values + half}
+        return replace(self, **found, covariance=C if np.isfinite(C).all() else None, standard=standard, load=None)
+
+    def known_load(self) -> Payload:
+        """Return the load whose torques were subtracted; ExcitorError where there is none."""
+        robot, given = self.own_robot(), self.load or {}
+        try:
+            link = robot.mechanism.link_names.index(given["link"])
+            return Payload(link, np.array(given["phi"], dtype=float), np.array(given["covariance"], dtype=float))
+        except (KeyError, TypeError, ValueError):
+            what = "has a damaged load" if given else "knows of no stated load"
+            raise ExcitorError(f"{self.where}: {what}, so no tool can be added; state [payload] and identify") from None
 
     def labels(self) -> tuple[str, ...]:
         """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
@@ -312,7 +344,8 @@ class Model:
             "verdict": self.verdict,
             "reduction": self.reduction,
         }
-        return head | own | ({} if self.payload is None else {"payload": self.payload}) | tail
+        known = {"payload": self.payload, "load": self.load}
+        return head | own | {key: value for key, value in known.items() if value is not None} | tail
 
     def to_latex(self) -> str:
         """Write the base parameters as a LaTeX table (package booktabs)."""

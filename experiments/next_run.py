@@ -369,8 +369,8 @@ def open_by_held(prior: PriorInformation) -> list[str]:
     payload = prior.campaign.content.payload
     if payload is not None and prior.campaign.content.design.schedule != "payload-pair":
         sentences.append(
-            'the payload is part of its link\'s parameters; schedule = "payload-pair", a run with it and one without, '
-            "separates the two"
+            "the stated load's uncertainty is part of its link's parameters; a pair of runs, with it and one without "
+            '(schedule = "payload-pair"), separates the two'
         )
     return sentences
 

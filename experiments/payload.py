@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, PayloadRating, Run
+from excitor.experiments.campaign import OpenCampaign, PayloadRating
 from excitor.experiments.identification import findings_data, provenance, steps_data
-from excitor.experiments.logs import filter_sentences, read_run_aligned
-from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
+from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned
 from excitor.experiments.model import Model, read_model
 from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
@@ -34,6 +33,8 @@ from excitor.identify.load.fit import (
     LoadAtCenter,
     LoadEstimate,
     at_center,
+    center_slope,
+    center_values,
     diagnose_load,
     identify_consistent_load,
     identify_load,
@@ -44,12 +45,9 @@ from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
-from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-
-_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
 def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
@@ -110,27 +108,12 @@ def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
         if phi[9] == 0.0:
             spread = np.diag((links * phi) ** 2)
         else:
-            values, T = _about_center(phi)
-            spread = T @ np.diag((links * values) ** 2) @ T.T
+            T = np.linalg.inv(center_slope(phi))
+            spread = T @ np.diag((links * center_values(phi)) ** 2) @ T.T
         C[columns, columns] = spread
     for column in set(params.rotor_columns):
         C[column, column] = (rotors * robot.chi[column]) ** 2
     return Arm(robot.chi, C)
-
-
-def _about_center(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (m, c, I) and its derivative's inverse, ∂φ/∂(m, c, I); central differences of a cubic are exact enough."""
-    mass, center, inertia = about_center_of_mass(phi)
-    at = np.array([mass, *center, *(inertia[pair] for pair in _PAIRS)])
-    step = 1e-4
-    slope = [(_parameters(at + step * e) - _parameters(at - step * e)) / (2.0 * step) for e in np.eye(10)]
-    return at, np.column_stack(slope)
-
-
-def _parameters(values: FloatArray) -> FloatArray:
-    xx, xy, xz, yy, yz, zz = values[4:]
-    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return from_center_of_mass(float(values[0]), values[1:4], inertia)
 
 
 def _covariance(model: Model) -> FloatArray:
@@ -626,22 +609,3 @@ def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, 
             as_run = replace(campaign, robot=guess if on else planned)
             made[run.name] = read_run_aligned(as_run, run, unknown_load=on, found=replace(found, delay=0.0))
     return made
-
-
-def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
-    """Return True if the load was on, from the run's own entry or its program's manifest."""
-    if run.program is None:
-        assert run.loaded is not None  # the campaign was checked
-        return run.loaded
-    target, _, name = run.program.partition("/")
-    path = campaign.folder / PROGRAMS / target / MANIFEST
-    planned = next((entry for entry in read_manifest(path).programs if entry.name == name), None)
-    if planned is None or planned.payload_kg is None:
-        raise ExcitorError(f"{path}: does not say whether {name!r} is run with the load; emit the programs again")
-    planned_load = planned.payload_kg > 0.0
-    if run.loaded is not None and run.loaded != planned_load:
-        raise ExcitorError(
-            f"run {run.name!r}: loaded is {str(run.loaded).lower()}, but its program was planned "
-            f"{'with' if planned_load else 'without'} the load; one of them is wrong"
-        )
-    return planned_load

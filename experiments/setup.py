@@ -29,8 +29,9 @@ from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.files.folders import ALLOW, inside
+from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import sentences
-from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
+from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.lint import reach, suspicions
 from excitor.robots.load import part_notes, read_content
@@ -138,6 +139,9 @@ def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: Prob
     return found
 
 
+BALL_DENSITY = 1000.0  # kg/m³ of a stated payload
+
+
 def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
     """Add the stated payload to the tool, instead of the robot file's own."""
     if payload is None:
@@ -146,8 +150,26 @@ def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
         raise ValueError("the tool rides on the base, so no joint carries a payload")
     xx, xy, xz, yy, yz, zz = payload.inertia
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    phi = from_center_of_mass(payload.mass, np.array(payload.center), tensor)
-    return replace(robot, payload=Payload(robot.tool.link, change_frame(phi, robot.tool.T_link_frame)))
+    phi, T = from_center_of_mass(payload.mass, np.array(payload.center), tensor), robot.tool.T_link_frame
+    X = frame_change_matrix(T)
+    return replace(robot, payload=Payload(robot.tool.link, change_frame(phi, T), X @ _doubt(payload, phi) @ X.T))
+
+
+def _doubt(payload: campaign.Body, phi: FloatArray) -> FloatArray:
+    """Covariance of a stated payload, (10, 10): its share of mass, distance and inertia; all of what is not stated.
+
+    Cov φ = T diag(σ²) Tᵀ, T = ∂φ/∂(m, c, I). A distance is at least the radius of a ball of such a mass.
+    """
+    from excitor.identify.load.fit import center_slope
+
+    share, mass = payload.percent / 100.0, payload.mass
+    radius = float(np.cbrt(3.0 * mass / (4.0 * np.pi * BALL_DENSITY)))
+    inertia = share * max(np.abs(payload.inertia)) if any(payload.inertia) else 0.4 * mass * radius**2
+    known = share if "center" in payload.model_fields_set else 1.0
+    distance = known * max(radius, float(np.linalg.norm(payload.center)))
+    sigma = np.array([share * mass, *[distance] * 3, *[inertia] * 6]) * (share > 0.0)
+    T = np.linalg.inv(center_slope(phi))
+    return np.asarray(T @ np.diag(sigma**2) @ T.T)
 
 
 def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[Limits, FloatArray]:

@@ -21,7 +21,7 @@ import numpy as np
 from excitor.design.programs import registry
 from excitor.design.programs.package import program_names_of
 from excitor.design.programs.plan import MEASURED, Plan
-from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.campaign import Body, OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
@@ -30,6 +30,7 @@ from excitor.experiments.in_memory.solution import Run, program_name, runs_of
 from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
+from excitor.experiments.setup import loaded
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Engine, Fault, RecordedRun, aimed, run_program
 from excitor.experiments.virtual.robot import (
@@ -71,6 +72,7 @@ class SimulationOptions:
     format: str | None = None  # of the log, where a target has several
     settings: Settings | None = None
     engine: Engine = "excitor"  # whose plant moves
+    payload_kg: float | None = None  # on the tool, whatever the campaign states; None: as stated
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -162,13 +164,35 @@ def simulate_run(
 def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
-        return draw_truth(plans[0].robot, asked.seed, asked.settings)
+        truth = draw_truth(plans[0].robot, asked.seed, asked.settings)
+        return truth if asked.payload_kg is None else replace(truth, load=_hung(campaign, asked.payload_kg))
+    if asked.payload_kg is not None:
+        raise ExcitorError("--payload: goes with campaigns of the arm; others draw the load about [payload]")
     from excitor.experiments.virtual.robot import draw_load
 
     guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
     assert guess is not None  # a payload campaign has runs with the load
     arm = draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
     return replace(arm, load=draw_load(guess.phi, asked.seed))
+
+
+def _hung(campaign: OpenCampaign, mass: float) -> FloatArray:
+    """Parameters of another mass at the place of the stated payload, or of a ball at the flange, (10,)."""
+    if not 0.0 <= mass <= 1e5:
+        raise ExcitorError(f"--payload: is {mass:g} kg, expected 0 to 100000")
+    stated = campaign.content.payload or Body(mass=1.0, center=[0.0, 0.0, 0.05], inertia=[1e-3, 0, 0, 1e-3, 0, 1e-3])
+    payload = loaded(campaign.robot, stated).payload
+    assert payload is not None
+    return payload.phi * (mass / stated.mass)
+
+
+def carrying(truth: Truth, plan: Plan) -> Truth:
+    """Hang a load that nobody stated on the links; one in the place of a stated load hangs where that is on."""
+    if truth.load is None or plan.payload is not None:
+        return truth
+    chi = truth.chi.copy()
+    chi[layout(plan.robot).link(plan.robot.tool.link)] += truth.load
+    return replace(truth, chi=chi, load=None)
 
 
 def _form(name: str, asked: SimulationOptions, names: Sequence[str]) -> str | None:
@@ -215,8 +239,9 @@ class _Stage:
 
     def _program(self, folder: Path, name: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
         form = format_of(self.target, self.asked.format)
-        truth = replace(self.truth, settings=settings_for(self.target, form, plan, self.truth.settings))
+        truth = replace(carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings))
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
+        bare = self.campaign.content.task == "arm" and self.campaign.content.payload is not None  # as models are
         recorded = run_program(truth, plan, seed=seed, faults=self.faults, engine=self.asked.engine)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
         described = {
@@ -228,7 +253,7 @@ class _Stage:
             "rows": len(recorded.t),
             "seed": seed,
             "files": digests(folder, paths),
-            "truth": _truth_while_measured(truth, recorded),
+            "truth": _truth_while_measured(truth, recorded, bare=bare),
         }
         return described, recorded.tracking.data()
 
@@ -252,12 +277,13 @@ class _Stage:
         }
 
 
-def _truth_while_measured(truth: Truth, recorded: RecordedRun) -> list[dict[str, Any]]:
-    """Write the true base parameters, friction at its mean temperature while the program measured."""
+def _truth_while_measured(truth: Truth, recorded: RecordedRun, *, bare: bool) -> list[dict[str, Any]]:
+    """Write the true base parameters, friction at its mean temperature in the run; `bare`: without the payload."""
     measured = recorded.mark >= MEASURED
     warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
     base = base_parameters(recorded.robot)
-    values = base.values(true_parameters(truth, recorded.robot, temperature=warm, sensed=truth.settings.joint_sensors))
+    robot = replace(recorded.robot, payload=None) if bare else recorded.robot
+    values = base.values(true_parameters(truth, robot, temperature=warm, sensed=truth.settings.joint_sensors))
     return [
         {"name": name, "unit": unit, "value": float(value)}
         for name, unit, value in zip(base.names, base.units, values, strict=True)
@@ -437,6 +463,8 @@ def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
             return None
         given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}
         truth = draw_truth(robot, int(data["seed"]), Settings(**given))
+        if robot.payload is not None and "load" in data:
+            truth = replace(truth, load=np.array(data["load"], dtype=float))
         written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
     except (OSError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ExcitorError):
         return None

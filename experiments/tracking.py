@@ -66,7 +66,8 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
     believed = prior(known) if has_torque_model(known) else None
     if believed is not None:
         controllers[PRIOR] = torques(known, reference, believed)
-    controllers[IDENTIFIED] = torques(fitted.robot, reference, identified)
+    on_tool = prior(known) - known.chi if campaign.content.payload else 0.0 * known.chi  # the model is of the bare arm
+    controllers[IDENTIFIED] = torques(fitted.robot, reference, identified + on_tool)
     gains = follower.robot.chi if believed is None else believed
     wanted = reference.motion.q[reference.lead :]
     errors = {
@@ -121,7 +122,8 @@ def _follower(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: i
     base, place = base_parameters(fitted.robot), _place(fitted)
     covariance: FloatArray = np.zeros((len(base), len(base)))
     covariance[np.ix_(place, place)] = fitted.covariance
-    body = replace(fitted.robot, chi=_standard(fitted), payload=None, declared_base=None)
+    carried = known.payload if campaign.content.payload else None  # else the identified model has it
+    body = replace(fitted.robot, chi=_standard(fitted), payload=carried, declared_base=None)
     sentence = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
     try:
         return drawn_robot(body, base.values(body.chi), covariance, seed=seed), sentence

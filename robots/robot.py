@@ -124,13 +124,14 @@ class HeldJoint:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Payload:
-    """A body of known parameters that a link carries besides its own; `phi` is in the link's frame."""
+    """A body that a link carries besides its own, as stated; `phi` and its `covariance` are in the link's frame."""
 
     link: int
     phi: FloatArray
+    covariance: FloatArray = field(default_factory=lambda: np.zeros((10, 10)))
 
     def __post_init__(self) -> None:
-        freeze(self, phi="10")
+        freeze(self, phi="10", covariance="10 10")
 
 
 Origin = Literal["stated", "mesh", "assumed"]

@@ -211,7 +211,7 @@ WANTED: Mapping[str, Wanted] = {
     "dropped-samples": Wanted(r"\b(samples|rows)\b.*\bmissing\b|\bs are missing\b", joints=False),
     "stuck-joint": Wanted(r"\bis stuck\b"),
     "saturated-current": Wanted(r"drive is saturated"),
-    "wrong-payload": Wanted(r"kg at the flange beyond the stated load", joints=False),
+    "wrong-payload": Wanted(r"torques indicate .* kg at the flange", joints=False),
 }
 
 

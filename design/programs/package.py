@@ -233,6 +233,9 @@ def _order(made: "Package") -> tuple[str, ...]:
             )
         carried = plan.payload
         payload = "" if plan.payload is None else f", with {plan.payload:g} kg on the flange as the campaign states it"
+        if plan.payload_center is not None:
+            x, y, z = (f"{1e3 * c:.4g}" for c in plan.payload_center)
+            payload += f" (its centre at {x}, {y}, {z} mm in the tool's frame; no program checks that)"
         what = f"the dry run of {comment(plan.run)}" if plan.dry else f"{comment(plan.run)} ({plan.role})"
         lines.append(f"Run `{program.name}`: {what}{payload}.")
     return tuple(lines)

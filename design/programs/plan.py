@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from excitor.design.motion import Run
 from excitor.robots.arrays import FloatArray
+from excitor.robots.inertia import change_frame, inverse
 from excitor.robots.robot import Robot
 
 StretchName = Literal["out", "main", "back"]
@@ -55,6 +58,15 @@ class Plan:
     def back(self) -> Run:
         """The way home: the way out, backwards."""
         return self.out.reversed()
+
+    @property
+    def payload_center(self) -> FloatArray | None:
+        """Centre of what the flange carries, in the tool's frame, m; None where nothing is stated, or nothing is on."""
+        load, tool = self.robot.payload, self.robot.tool
+        if load is None or not self.payload:
+            return None
+        phi = change_frame(load.phi, inverse(tool.T_link_frame))
+        return np.asarray(np.round(phi[6:9] / phi[9], 9) + 0.0)
 
     def stretch(self, name: StretchName) -> Run:
         """Return the motion of a stretch; one without duration where the robot is already there."""

@@ -171,7 +171,8 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
     found = replace(found, checks=(*found.checks, *ends))
     if view is None or not right:
         return found
-    return replace(found, checks=(*found.checks, *check_payload(run, robot, view.samples)))
+    load, weighed = check_payload(run, robot, view.samples)
+    return replace(found, checks=(*found.checks, *weighed), load=load)
 
 
 def _may_end(found: Alignment) -> bool:
@@ -190,7 +191,7 @@ def _explained(found: Alignment, ended: set[str]) -> list[Check]:
 
 
 def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    return [check for check in check_payload(run, robot, samples) if check.holds or check.figure > 0.0]
+    return [check for check in check_payload(run, robot, samples)[1] if check.holds or check.figure > 0.0]
 
 
 def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignment:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.experiments.align.clock import Timing, best_order, likeness, shifts, while_moving
-from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
+from excitor.experiments.align.nouns import REACH_95, Alignment, Check, ExpectedMotion, Load, MeasuredRun, carrier
 from excitor.experiments.align.windows import TrackingSummary, followed, thinned
 from excitor.identify.diagnose import STILL, check_clipping, check_dead, several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
-from excitor.robots.inertia import change_frame
+from excitor.robots.inertia import change_frame, inverse, parameters_of, pseudo_inertia
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 
@@ -499,6 +499,7 @@ EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, time
 BEYOND = 0.1  # of the end: what must be asked for beyond it, in the mean
 LITTLE = 0.05  # ... where the joint is left behind as well
 CLEAR = 0.1  # saved, from where on an end is one even where no joint is behind: what measures is at its end, then
+AHEAD = 1.0  # times the joint's usual scatter about the plan: no drive at its end leaves its joint ahead
 BEHIND = 6.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
 EXPLAINED = 0.7  # of the torque's variance, by the model and its end
 AFFECTED = 0.3  # of what the clearest end saves: a drive beside a saturated one is disturbed, not at its end
@@ -657,7 +658,7 @@ def _sure(cut: _Cut, n: int, series: bool) -> bool:
     """Accept a saturation level that torques show clearly, or show while the joint also falls behind."""
     if n * cut.saved < EVIDENCE or cut.explained < EXPLAINED:
         return False
-    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
+    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND and cut.behind > -AHEAD
     return clear or (cut.beyond > LITTLE and cut.behind > BEHIND)
 
 
@@ -674,34 +675,9 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
     return Check("saturation", beyond, "1", BEYOND, holds, sentence, name, "unusable", "saturation", remedy)
 
 
-SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
-PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
-LEAST_MASS = 0.02  # of the mass of all links: too little to matter
+SPREAD = 0.1  # of links' mass distributions about the prior; twice that of rotors
 REACH = 0.1  # m, of a load's centre from the flange
 ROWS = 400  # samples that are used
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A mass at the flange beyond what the prior holds, kg."""
-
-    mass: float
-    sigma: float
-    moments: tuple[float, float, float] = (0.0, 0.0, 0.0)  # kg m, of the mass from the flange
-    evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
-
-    def sure(self, robot: Robot) -> bool:
-        """Return True if the load is significant, and larger than the least mass reported."""
-        return self.evidence > PAYLOAD_EVIDENCE and abs(self.mass) > self.least(robot)
-
-    def possible(self, robot: Robot) -> bool:
-        """Return True if the last link and its load keep a positive mass."""
-        return self.mass > -float(prior(robot)[layout(robot).link(_carrier(robot))][9])
-
-    def least(self, robot: Robot) -> float:
-        """Least mass reported, kg."""
-        masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
-        return max(LEAST_MASS * masses, self.sigma)
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
@@ -709,16 +685,32 @@ def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
     return run.effort == "torque" and bool(prior(robot).any())
 
 
-def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    """Check if torques indicate another load than the stated one."""
+def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Load | None, list[Check]]:
+    """Estimate the load at the flange, and compare it with the stated one; None where nothing can be weighed."""
     if not can_weigh(run, robot):
-        return []
+        return None, []
     load = flange_load(robot, run, samples)
-    least = load.least(robot)
-    holds = not load.sure(robot)
-    sentence = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
-    remedy = "check what hangs on the flange, and state it"
-    return [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", "wrong payload", remedy)]
+    holds, stated = not load.sure(robot), robot.payload
+    found = f"torques indicate {load.total:.3g} ± {REACH_95 * load.sigma:.2g} kg at the flange"
+    asked = "no load is stated"
+    if stated is not None:
+        asked = f"{stated.phi[9]:.3g} ± {REACH_95 * load.stated_sigma:.2g} kg are stated"
+    sentence = f"{found}, and {asked}" + ("" if holds or stated is None else ": they contradict each other")
+    remedy = f"check what hangs on the flange; if the torques are right, {_edit(robot, load)} in campaign.toml"
+    cause, least = "wrong payload", load.least(robot)
+    return load, [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)]
+
+
+def _edit(robot: Robot, load: Load) -> str:
+    """Describe how a load that was found is stated."""
+    if load.total <= REACH_95 * load.sigma:
+        return "remove [payload]"
+    phi = np.zeros(10) if robot.payload is None else robot.payload.phi
+    stated = change_frame(phi, inverse(robot.tool.T_link_frame))
+    center = ", ".join(f"{x:.3f}" for x in (stated[6:9] + load.moments) / load.total)
+    return (
+        f"state [payload] mass = {load.total:.3g}, center = [{center}], percent = {100 * load.sigma / load.total:.0f}"
+    )
 
 
 def loaded(robot: Robot, load: Load) -> Robot:
@@ -726,12 +718,8 @@ def loaded(robot: Robot, load: Load) -> Robot:
     chi, ball = robot.chi.copy(), np.zeros(10)
     ball[6:9], ball[9] = load.moments, load.mass
     params = layout(robot)
-    chi[params.link(_carrier(robot))] += change_frame(ball, robot.tool.T_link_frame)
+    chi[params.link(carrier(robot))] += change_frame(ball, robot.tool.T_link_frame)
     return replace(robot, chi=chi)
-
-
-def _carrier(robot: Robot) -> int:
-    return robot.tool.link if robot.tool.link >= 0 else layout(robot).n_links - 1
 
 
 def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
@@ -740,6 +728,11 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     chi, params = prior(robot), layout(robot)
     Y = regressor(robot, data.motion)
     columns, spreads = _columns(robot, Y)
+    if robot.payload is not None:  # what is stated is uncertain, too
+        values, V = np.linalg.eigh(robot.payload.covariance)
+        half = V * np.sqrt(np.maximum(values, 0.0))
+        columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
+        spreads = np.append(spreads, np.ones(10))
     residual = data.tau - Y @ chi
     A = _sided(robot, run, columns)
     b = on_side(robot, run.effort_side, residual)
@@ -753,7 +746,9 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
         sigmas[1:4] = moments
         load = _solved(A, b, sigmas)
         moments = REACH * max(abs(load.mass), load.sigma)
-    return load
+    if robot.payload is None:
+        return load
+    return replace(load, stated=float(robot.payload.phi[9]), stated_sigma=float(robot.payload.covariance[9, 9]) ** 0.5)
 
 
 def _moving_joints(dq: FloatArray) -> BoolArray:
@@ -763,32 +758,38 @@ def _moving_joints(dq: FloatArray) -> BoolArray:
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Build the load's columns, then those of all other parameters; and each one's prior standard deviation."""
-    params, chi = layout(robot), prior(robot)
-    at_flange = np.eye(10)
-    here = Y[:, :, params.link(_carrier(robot))]
-    load = np.stack([here @ change_frame(at_flange[k], robot.tool.T_link_frame) for k in (9, 6, 7, 8)], axis=2)
-    dq = np.eye(robot.n_joints)
-    offsets = np.broadcast_to(dq, (len(Y), *dq.shape))
-    columns = np.concatenate([load, Y, offsets], axis=2)
-    return columns, np.concatenate([[np.inf], np.zeros(3), _spreads(robot, chi), np.full(robot.n_joints, np.inf)])
+    """Build the load's columns, then those of all other parameters; and each one's prior standard deviation.
 
-
-def _spreads(robot: Robot, chi: FloatArray) -> FloatArray:
-    """Compute each parameter's prior standard deviation; inf for friction."""
-    params = layout(robot)
-    spreads = np.full(len(params), np.inf)
-    links = chi[: params.n_link_params].reshape(-1, 10)
+    A link's mass distribution is uncertain as a whole: its pseudo-inertia is P + L G Lᵀ with P = L Lᵀ and a random
+    symmetric G, so that mass, first moments and inertias deviate together; its columns are those of G's entries.
+    """
+    params, n, T = layout(robot), robot.n_joints, robot.tool.T_link_frame
+    here, links = Y[:, :, params.link(carrier(robot))], robot.chi[: params.n_link_params].reshape(-1, 10)
+    load = np.stack([here @ change_frame(unit, T) for unit in np.eye(10)[[9, 6, 7, 8]]], axis=2)
     typical = float(np.abs(links[:, 9]).mean()) or 1.0
-    for j, phi in enumerate(links):
-        mass = abs(float(phi[9])) or 0.3 * typical
-        arm = max(float(np.linalg.norm(phi[6:9])) / mass, float(np.sqrt(np.abs(phi[[0, 3, 5]]).sum() / mass)), 0.02)
-        spreads[10 * j : 10 * j + 6] = 2.0 * SPREAD * mass * arm**2
-        spreads[10 * j + 6 : 10 * j + 9] = SPREAD * mass * arm
-        spreads[10 * j + 9] = SPREAD * mass
+    shapes = [Y[:, :, params.link(j)] @ _deviations(phi, typical) for j, phi in enumerate(links)]
+    offsets = np.broadcast_to(np.eye(n), (len(Y), n, n))
+    columns = np.concatenate([load, *shapes, Y[:, :, params.n_link_params :], offsets], axis=2)
+    spreads = np.full(columns.shape[2], np.inf)  # of friction and offsets
+    spreads[1:4], spreads[4 : 4 + params.n_link_params] = 0.0, SPREAD
     for column in params.rotor_columns:
-        spreads[column] = 2.0 * SPREAD * abs(float(chi[column])) or np.inf
-    return spreads
+        spreads[4 + column] = 2.0 * SPREAD * abs(float(robot.chi[column])) or np.inf
+    return columns, spreads
+
+
+def _deviations(phi: FloatArray, typical: float) -> FloatArray:
+    """Deviations of a link's parameters by the entries of G, (10, 10); an impossible link counts as a ball."""
+    mass, P = float(phi[9]), pseudo_inertia(phi)
+    if mass <= 0.0 or np.linalg.eigvalsh(P)[0] <= 1e-9 * mass:
+        mass = abs(mass) or 0.3 * typical
+        arm = max(float(np.linalg.norm(phi[6:9])) / mass, float(np.sqrt(np.abs(phi[[0, 3, 5]]).sum() / mass)), 0.02)
+        P = mass * np.diag([arm**2, arm**2, arm**2, 1.0])
+    L, found = np.linalg.cholesky(P), []
+    for a, b in zip(*np.triu_indices(4), strict=True):
+        E = np.zeros((4, 4))
+        E[a, b] = E[b, a] = 1.0 if a == b else np.sqrt(0.5)
+        found.append(parameters_of(L @ E @ L.T))
+    return np.column_stack(found)
 
 
 def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:

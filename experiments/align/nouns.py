@@ -10,6 +10,8 @@ from excitor.design.motion import Run
 from excitor.identify.diagnose import STILL, Level
 from excitor.robots.arrays import BoolArray, FloatArray, freeze
 from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Robot
 
 Effort = Literal["torque", "current"]
 Side = Literal["joint", "motor"]
@@ -99,6 +101,52 @@ class Check:
         return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
 
 
+REACH_95 = 1.96  # standard deviations
+PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
+LEAST_MASS = 0.02  # of the mass of all links: too little to matter
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A mass at the flange beyond what is stated, kg."""
+
+    mass: float
+    sigma: float
+    moments: tuple[float, float, float] = (0.0, 0.0, 0.0)  # kg m, of the mass from the flange
+    evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
+    stated: float = 0.0  # kg
+    stated_sigma: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Mass that the torques indicate, kg."""
+        return self.stated + self.mass
+
+    @property
+    def confirmed(self) -> tuple[float, float]:
+        """Mass and its standard deviation by statement and torques together, weighted by their variances, kg."""
+        share = min(1.0, (self.stated_sigma / self.sigma) ** 2)  # σ has the doubt of what is stated in it
+        return self.stated + share * self.mass, self.stated_sigma * float(np.sqrt(1.0 - share))
+
+    def sure(self, robot: Robot) -> bool:
+        """Return True if the load is significant, and larger than the least mass reported."""
+        return self.evidence > PAYLOAD_EVIDENCE and abs(self.mass) > self.least(robot)
+
+    def possible(self, robot: Robot) -> bool:
+        """Return True if the last link and its load keep a positive mass."""
+        return self.mass > -float(prior(robot)[layout(robot).link(carrier(robot))][9])
+
+    def least(self, robot: Robot) -> float:
+        """Least mass reported, kg."""
+        masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
+        return max(LEAST_MASS * masses, self.sigma)
+
+
+def carrier(robot: Robot) -> int:
+    """Return the index of the link that carries what hangs on the flange."""
+    return robot.tool.link if robot.tool.link >= 0 else layout(robot).n_links - 1
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Alignment:
     """Alignment of a log with its program, and all checks."""
@@ -111,6 +159,7 @@ class Alignment:
     first_period: int = 0  # of the measured ones, the first that is usable
     periods: int = 0  # usable measured periods, in a row
     delay: float = 0.0  # s that torques come after the motion they belong to
+    load: Load | None = None  # at the flange, where it could be weighed
 
     @property
     def faults(self) -> tuple[Check, ...]:

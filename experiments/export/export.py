@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class ExportOptions:
     mjcf: Path | None = None  # the user's own file, to be filled
     load: LoadOptions = field(default_factory=LoadOptions)
     allow: tuple[str, ...] = ()  # "do-not-use": models, too, that the verdict is against
+    with_tool: bool = False  # the arm with the stated load whose torques were subtracted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[li
             raise ExcitorError(f"{options.mjcf}: would be overwritten by what is made of it; give another --out")
         write_bytes_atomically(out / one.file, one.content)
     written = [ExportFile(one.format, str(out / one.file), notes=one.notes) for one in made]
-    return written, doubts(campaign)
+    return written, [*doubts(campaign), *(tool_note(campaign, options) if set(formats) & set(ALONE) else ())]
 
 
 def offers(folder: Path, options: ExportOptions) -> list[ExportFile]:
@@ -116,15 +117,25 @@ def doubts(campaign: OpenCampaign) -> list[str]:
     return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew"]
 
 
+def tool_note(campaign: OpenCampaign, options: ExportOptions) -> list[str]:
+    """Say whether the stated load is in what was exported, where there is one."""
+    try:
+        mass = read_model(campaign.folder / FILE, campaign.robot).known_load().phi[9]
+    except ExcitorError:
+        return []
+    added = "" if options.with_tool else "; --with-tool adds it"
+    return [f"of the arm with{'' if options.with_tool else 'out'} the stated load of {mass:.3g} kg{added}"]
+
+
 def model_of(campaign: OpenCampaign, options: ExportOptions) -> Model:
-    """Read a campaign's model; one that must not be used is refused unless that is allowed."""
+    """Read a campaign's model, of the arm alone or with the stated load; what must not be used needs to be allowed."""
     model = read_model(campaign.folder / FILE, campaign.robot)
     if model.verdict is not None and model.verdict["go"] is False and DO_NOT_USE not in options.allow:
         reasons = " ".join(reason for use in model.verdict["uses"][:1] for reason in use["reasons"])
         raise ExcitorError(
             f"{model.where}: {model.verdict['headline']}: {reasons} Export all the same: --allow {DO_NOT_USE}"
         )
-    return model
+    return model.with_load() if options.with_tool else model
 
 
 def export_model(
@@ -249,7 +260,8 @@ def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile
 def _parquet(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     from excitor.experiments.export.samples import samples_parquet
 
-    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign, options)))
+    bare = replace(options, with_tool=False)  # as the samples are
+    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign, bare)))
 
 
 def _urdf(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:

@@ -16,6 +16,7 @@ from excitor.experiments.campaign import Run as RunOfLog
 from excitor.experiments.compare import Comparison, compare_prepared
 from excitor.experiments.export.export import FORMATS, Export
 from excitor.experiments.identification import (
+    Runs,
     UnusableData,
     UsableRuns,
     examine_all,
@@ -340,12 +341,11 @@ def _examined(
     content = Campaign(
         robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
     )
-    campaign = in_memory(robot, content)
-    findings = examine_all(campaign, training, unseen)
+    runs_read = Runs(in_memory(robot, content), {run.run: run for run in (*training, *unseen)}, {}, training, unseen)
+    findings = examine_all(runs_read)
     if not usable(findings):
         raise UnusableData(findings)
-    samples = {run.run: run for run in (*training, *unseen)}
-    return UsableRuns(campaign, samples, {}, training, unseen, findings)
+    return UsableRuns(runs_read.campaign, runs_read.samples, {}, training, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

@@ -21,9 +21,10 @@ def run_simulate(
     fresh: bool = False,
     log_format: str | None = None,
     engine: Literal["excitor", "mujoco"] = "excitor",
+    payload: float | None = None,
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, engine=engine)
+    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, engine=engine, payload_kg=payload)
     with running() as listen:
         made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)

@@ -13,7 +13,7 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of
-from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered
+from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.identify.change import (
     Alarm,
@@ -131,7 +131,8 @@ class CutCycle:
 def samples_of(campaign: OpenCampaign, run: Run, cycle: CutCycle) -> Samples:
     """Filter and differentiate a cycle of a run, its margins with it."""
     q = filtered(cycle.q, cycle.rate, cutoff_of(campaign, run, cycle.rate), campaign.content.processing)
-    return Samples(run.name, differentiated(q, cycle.rate)[cycle.inner], cycle.tau[cycle.inner], cycle.rate)
+    motion = differentiated(q, cycle.rate)[cycle.inner]
+    return without_load(campaign, run, Samples(run.name, motion, cycle.tau[cycle.inner], cycle.rate))
 
 
 def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> CycleReport:

@@ -15,7 +15,9 @@ from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
+from excitor.experiments.campaign import Body
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
+from excitor.experiments.setup import loaded
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
@@ -330,6 +332,40 @@ def test_faults_are_named(cells, name, fault):
         usable(alignment, name="run.csv")
     assert any(check.cause == FAULTS[fault] for check in error.value.checks)
     assert "run.csv: " in str(error.value)
+
+
+def weighed(cells, stated, carried):
+    robot, plan, expected = cells["tx40"]
+    body = Body(mass=stated, center=[0.0, 0.0, 0.05]) if stated else None
+    return align(expected, simulate(plan, 3, World(side="motor"), payload=carried)[0], loaded(robot, body))
+
+
+def test_a_stated_load_is_confirmed(cells):
+    alignment = weighed(cells, 3.0, 3.0)
+    assert not alignment.faults, [str(check) for check in alignment.faults]
+    assert "3 ± 0.12 kg are stated" in one(alignment, "payload").sentence
+    mass, sigma = alignment.load.confirmed
+    assert abs(mass - 3.0) < 0.1
+    assert sigma < min(alignment.load.sigma, 0.0601)
+    assert abs(alignment.load.total - 3.0) < 2.5 * alignment.load.sigma
+
+
+@pytest.mark.parametrize(
+    ("stated", "carried", "asked"),
+    [
+        (3.0, 7.0, "3 ± 0.12 kg are stated: they contradict"),
+        (0.0, 4.0, "no load is stated"),
+        (4.0, 0.0, "4 ± 0.16 kg are stated: they contradict"),
+    ],
+)
+def test_another_load_is_named_with_both_figures(cells, stated, carried, asked):
+    alignment = weighed(cells, stated, carried)
+    check = one(alignment, "payload")
+    assert (check.cause, check.level) == ("wrong payload", "unusable")
+    assert asked in check.sentence
+    assert f"torques indicate {alignment.load.total:.3g} ± " in check.sentence
+    assert alignment.load.total == pytest.approx(carried, abs=2.5 * alignment.load.sigma)
+    assert ("remove [payload]" if not carried else "state [payload] mass = ") in check.remedy
 
 
 def test_figures_are_the_injected_ones(cells):

@@ -324,7 +324,7 @@ def test_a_load_left_on_in_a_bare_run_is_refused(chained, tmp_path):
     for path in logs.iterdir():
         if path.stem == "loaded":
             path.unlink()
-    with pytest.raises(ExcitorError, match="at the flange beyond the stated load"):
+    with pytest.raises(ExcitorError, match="kg at the flange, and no load is stated"):
         identify_payload(open_campaign(copy))
 
 
