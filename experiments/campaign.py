@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
@@ -17,6 +17,9 @@ from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import catalog_names, load, read_content, read_text
 from excitor.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from excitor.identify.band import BandChoice
 
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
@@ -346,6 +349,9 @@ class OpenCampaign:
     robot: Robot
     robot_source: str | Path
     text: str  # of campaign.toml
+    band: "BandChoice | None" = (
+        None  # of the motion, where it was chosen from the logs, or compared with the stated one
+    )
 
     @property
     def digest(self) -> str:

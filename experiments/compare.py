@@ -353,7 +353,7 @@ def check_friction(prepared: ComparisonProblem, answers: Sequence[Answer]) -> No
         reference = answer(REFERENCE, prepared.problem)
     if reference.intervals is None:
         return
-    findings = impossible_friction(prepared.problem.robot, reference.intervals)
+    findings = impossible_friction(prepared.problem.robot, reference.intervals, prepared.examined.training)
     if findings:
         raise UnusableData((*prepared.examined.findings, *findings))
 

@@ -15,7 +15,7 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import filter_sentences, read_run_aligned
+from excitor.experiments.logs import band_findings, dead_zone, filter_sentences, read_run_aligned, settle
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
@@ -27,7 +27,7 @@ from excitor.identify.intervals import Intervals
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
-from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
+from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
@@ -135,7 +135,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
-    findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
+    findings = (*examined.findings, *impossible_friction(campaign.robot, intervals, examined.training))
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, equations.standard, estimate)
@@ -161,7 +161,10 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     """Read all runs of a campaign."""
-    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
+    campaign, logs = settle(campaign)
+    read = {
+        run.name: read_run_aligned(campaign, run, measured=logs.pop(run.name, None)) for run in campaign.content.run
+    }
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
@@ -181,7 +184,7 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
-    findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
+    findings = (*band_findings(runs.campaign), *examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -246,20 +249,44 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     )
 
 
-def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
-    """List friction whose interval is below 0, which would drive: a wrong sign, scale or clock causes it."""
+def impossible_friction(robot: Robot, intervals: Intervals, runs: Sequence[Samples] = ()) -> tuple[Finding, ...]:
+    """List friction whose interval is below 0: a wrong sign, scale or clock causes it where all friction drives.
+
+    Where the friction of its joints resists on the whole, the data may be right: it is a doubt.
+    """
     resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
-    return tuple(
-        Finding(
-            "unusable",
-            "friction",
-            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): friction cannot drive a joint",
-            "check the torque's sign and scale, the sample rate and which joints stand still",
-            {"value": float(value), "high": float(high)},
-        )
+    impossible = [
+        (name, float(value), float(high))
         for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
         if name in resists and high < 0.0
+    ]
+    drives = _driving(robot, intervals, runs) if impossible else {}
+    return tuple(
+        Finding(
+            "unusable" if drives[name] else "doubtful",
+            "friction",
+            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): friction cannot drive a joint"
+            + ("" if drives[name] else ", although all friction of the joint together resists"),
+            "check the torque's sign and scale, the sample rate and which joints stand still",
+            {"value": value, "high": high},
+        )
+        for name, value, high in impossible
     )
+
+
+def _driving(robot: Robot, intervals: Intervals, runs: Sequence[Samples]) -> dict[str, bool]:
+    """Find, for each friction parameter, whether all friction of a joint that it acts on drives it along the runs."""
+    moving = [run for run in runs if not run.static]
+    own = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
+    values = {name: value for name, value in zip(intervals.names, intervals.values, strict=True) if name in own}
+    if not moving:
+        return dict.fromkeys(values, True)
+    seen = subset(robot, moving)
+    columns = {name: seen.W[:, :, seen.names.index(name)] for name in values if name in seen.names}
+    torque = sum((values[name] * column for name, column in columns.items()), np.zeros(seen.tau.shape))
+    power = np.sum(torque * seen.motion.dq, axis=0)
+    acts = {name: np.any(column != 0.0, axis=0) for name, column in columns.items()}
+    return {name: name not in acts or bool((power[acts[name]] < 0.0).any()) for name in values}
 
 
 def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
@@ -282,9 +309,7 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    limits = campaign.robot.limits.velocity
-    dead_zone = np.where(np.isfinite(limits), settings.dead_zone_percent / 100.0 * limits, 0.0)
-    return Rows(decimate=thinner(campaign), dead_zone=dead_zone, settling=settings.settling_s)
+    return Rows(decimate=thinner(campaign), dead_zone=dead_zone(campaign), settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:

@@ -22,15 +22,18 @@ from excitor.experiments.manifest import (
     manifests_of,
     read_manifest,
 )
-from excitor.identify.diagnose import several
+from excitor.identify.band import BAND, HIGHEST, RawRun, choose_band, power_band, thinning_factor
+from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
 from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
+from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import torque_from_current
 from excitor.robots.robot import Motion, Robot, posture
@@ -178,22 +181,110 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
 
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
 POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
-HIGHEST = 0.4  # of the sampling rate, that a cut-off is chosen at
-BAND = 0.999  # of the power of positions, below the highest frequency of a motion
 FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
-STILL = 0.01  # rad or m: a joint that travels less shows no band
+_STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
+EQUATIONS = 10  # a parameter, that thinning leaves at least
 
 
-def read_run(campaign: OpenCampaign, run: Run) -> Samples:
-    """Read and process one run as the campaign declares it."""
+def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
+    """Choose from the logs what a campaign leaves open of its processing; return also the logs that were read.
+
+    Without a stated low-pass, runs without a plan get the band that predicts the torques of held-out blocks best, and
+    their equations are thinned to it. A stated low-pass is compared with that band.
+    """
+    settings, read = campaign.content.processing, {}
+    if campaign.content.matlab is not None:
+        return campaign, {}
+    for run in campaign.content.run:
+        if run.program is None:
+            read[run.name] = read_measured(campaign, run)
+    open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
+    if settings.lowpass_hz is None:
+        open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
+    training = [run for run in open_runs if run.role == "identify"]
+    raws = [_raw_run(run, read[run.name]) for run in training]
+    rows = Rows(dead_zone=dead_zone(campaign), settling=settings.settling_s)
+    choice = choose_band(campaign.robot, raws, rows=rows, stated=settings.lowpass_hz) if raws else None
+    if choice is None or settings.lowpass_hz is not None:
+        return replace(campaign, band=choice), read
+    if any(read[run.name].dq is None or not _once(run) for run in open_runs):
+        choice = choice.from_positions
+    alone = len(open_runs) == len(campaign.content.run) and all(_once(run) for run in open_runs)
+    if alone and not settings.decimate:
+        settings = settings.model_copy(
+            update={"decimate": _thinning(campaign.robot, raws, min(choice.hz, choice.explained_hz))}
+        )
+    content = campaign.content.model_copy(update={"processing": settings})
+    return replace(campaign, content=content, band=choice), read
+
+
+def dead_zone(campaign: OpenCampaign) -> FloatArray:
+    """Compute the speeds below which joints' equations are left out, (n_joints,)."""
+    limits, share = campaign.robot.limits.velocity, campaign.content.processing.dead_zone_percent / 100.0
+    return share * np.where(np.isfinite(limits), limits, 0.0)
+
+
+def band_findings(campaign: OpenCampaign) -> tuple[Finding, ...]:
+    """Find whether the data contradict the stated low-pass."""
+    band, stated = campaign.band, campaign.content.processing.lowpass_hz
+    if band is None or band.stated is None or stated is None or not band.contradicted:
+        return ()
+    remedy = f"write lowpass_hz = {band.hz:g} in [processing], or leave the line out"
+    data = {"stated_hz": stated, "best_hz": band.hz, "error": band.stated.error, "doubt": band.stated.doubt}
+    return (Finding("unusable", "band", f"processing.{band.refusal}", remedy, data),)
+
+
+def _once(run: Run) -> bool:
+    return run.period_s is None and run.cycle_s is None
+
+
+def _planned(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Cutoff | None:
+    return planned_cutoff(campaign.folder, run, measured.sample_rate_hz, measured.q)
+
+
+def _raw_run(run: Run, measured: MeasuredSignals) -> RawRun:
+    """Cut a run to the part that counts; of a planned period, average its repetitions."""
+    rate = measured.sample_rate_hz
+    if run.period_s is not None:
+        n = _whole_period(run.period_s, rate)
+        q, tau = (average_periods(x, n, drop_periods=run.drop_periods).mean for x in (measured.q, measured.tau))
+        return RawRun(q, tau, rate, filter=lambda x, hz: periodic_lowpass(x, sample_rate_hz=rate, cutoff_hz=hz))
+    q, tau = _counted(run, measured.q, rate), _counted(run, measured.tau, rate)
+    return RawRun(q, tau, rate, None if measured.dq is None else _counted(run, measured.dq, rate))
+
+
+def _counted(run: Run, x: FloatArray, rate: float) -> FloatArray:
+    """Cut samples to the part of a run that counts."""
+    return x[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
+
+
+def _thinning(robot: Robot, runs: Sequence[RawRun], hz: float) -> list[int]:
+    """Choose stages of decimation such that torques and columns end where the motion explains them."""
+    least = EQUATIONS * len(base_parameters(robot)) // robot.n_joints
+    longest = min(len(run.q) for run in runs) // (2 * _STAGE)
+    total = sum(len(run.q) for run in runs)
+    factor = min(longest, *(thinning_factor(run.rate, hz, total, least) for run in runs))
+    stages: list[int] = []
+    for left in range(ceil(np.log(max(factor, 1)) / np.log(_LARGEST_STAGE)), 0, -1):
+        stages.append(floor(factor ** (1.0 / left) + 1e-9))
+        factor //= stages[-1]
+    return [stage for stage in stages if stage > 1]
+
+
+def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None = None) -> Samples:
+    """Read and process one run as the campaign declares it; `measured`: its log, where it was read already."""
     path = campaign.folder / run.log
     if campaign.content.matlab is not None:
         return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
     settings = campaign.content.processing
     if run.program is not None:
         return read_program(campaign, run)[0]
-    measured = read_measured(campaign, run)
+    if measured is None:
+        measured = read_measured(campaign, run)
     cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
+    band = campaign.band
+    if band is not None and cutoff.reason == band.sentence:
+        measured = replace(measured, steps=(*measured.steps, Step("choose the band", band.settings)))
     try:
         if run.period_s is not None:
             return average_plan(run, cutoff, measured)
@@ -202,17 +293,23 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
             return average_process(run, measured)
         if run.static:
             return static_poses(campaign, run, measured)
-        return one_pass(run, settings, measured)
+        by_velocity = band is not None and band.source == "velocities" and cutoff.reason == band.sentence
+        return one_pass(run, settings, measured if by_velocity else replace(measured, dq=None))
     except ValueError as error:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
 
 
 def read_run_aligned(
-    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
+    campaign: OpenCampaign,
+    run: Run,
+    *,
+    unknown_load: bool = False,
+    found: Alignment | None = None,
+    measured: MeasuredSignals | None = None,
 ) -> tuple[Samples, Alignment | None]:
     """Read a run, and its alignment where it has a plan, see `read_program`; files are named from the folder."""
     if run.program is None:
-        samples, alignment = read_run(campaign, run), None
+        samples, alignment = read_run(campaign, run, measured), None
     else:
         samples, alignment = read_program(campaign, run, unknown_load=unknown_load, found=found)
     return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
@@ -259,13 +356,16 @@ def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
 def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
     """Choose the cut-off of a run's positions, sampled at `rate` in Hz; InvalidCampaign where nothing determines it.
 
-    The campaign states it; else it is 10 times the highest frequency that the run's plan declares. Held poses enter by
-    their means: their filter only finds where the robot stands. `q` are positions that must agree with the plan.
+    The campaign states it; else it is 10 times the highest frequency that the run's plan declares; else it is what
+    `settle` chose. Held poses enter by their means: their filter only finds where the robot stands. `q` are positions
+    that must agree with the plan.
     """
     stated = campaign.content.processing.lowpass_hz
     if stated is not None:
         return Cutoff(stated, STATED)
     chosen = Cutoff(POSES_HZ, "poses are held") if run.static else planned_cutoff(campaign.folder, run, rate, q)
+    if chosen is None and campaign.band is not None:
+        chosen = Cutoff(campaign.band.hz, campaign.band.sentence)
     if chosen is None:
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
     if chosen.hz > HIGHEST * rate:
@@ -294,7 +394,7 @@ def planned_cutoff(folder: Path, run: Run, rate: float = 0.0, q: FloatArray | No
     if name is None:
         return None
     hz = bands[name]
-    if name != run.name and q is not None and power_band(run, q, rate) > FASTER * (hz + rate / len(q)):
+    if name != run.name and q is not None and power_band(_counted(run, q, rate), rate) > FASTER * (hz + rate / len(q)):
         return None
     whose = "" if name == run.name else f" of the run {name!r}"
     return Cutoff(MARGIN * hz, f"{MARGIN:g} times {hz:.4g} Hz, the highest planned frequency{whose}")
@@ -334,22 +434,6 @@ def _travelling(run: Motions) -> list[float]:
     return [move.edge for move in run.moves if move.measured and not move.still]
 
 
-def power_band(run: Run, q: FloatArray, rate: float) -> float:
-    """Compute the frequency below which 99.9 % of each moving joint's power is, Hz; 0 where none moves.
-
-    It is that of the positions in the part of the run that counts, under a Hann window.
-    """
-    q = q[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
-    if len(q) < 3:
-        return 0.0
-    moving = np.ptp(q, axis=0) > STILL
-    if not moving.any():
-        return 0.0
-    x = (q[:, moving] - q[:, moving].mean(axis=0)) * np.hanning(len(q))[:, None]
-    power = np.cumsum(np.abs(np.fft.rfft(x, axis=0)) ** 2, axis=0)
-    return float(np.argmax(power >= BAND * power[-1], axis=0).max() * rate / len(q))
-
-
 def missing_lowpass(campaign: OpenCampaign) -> str:
     """Describe which runs lack a low-pass, and which line of campaign.toml adds one."""
     bands = _unplanned_bands(campaign)
@@ -384,7 +468,7 @@ def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
             continue
         q, rate = measured.q, measured.sample_rate_hz
         if planned_cutoff(campaign.folder, run, rate, q) is None:
-            bands[run.name] = power_band(run, q, rate), rate
+            bands[run.name] = power_band(_counted(run, q, rate), rate), rate
     return bands
 
 
@@ -395,8 +479,13 @@ def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -
         "chosen_as": cutoff.reason,
         "true_cutoff": str(settings.true_cutoff),
     }
-    q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
-    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", details)))
+    rate, dq = measured.sample_rate_hz, measured.dq
+    return replace(
+        measured,
+        q=filtered(measured.q, rate, cutoff, settings),
+        dq=None if dq is None else filtered(dq, rate, cutoff, settings),
+        steps=(*measured.steps, Step("lowpass", details)),
+    )
 
 
 def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
@@ -416,9 +505,11 @@ def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
 
 
 def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Samples:
-    """Differentiate a run, and cut it to the part that counts."""
-    rate = measured.sample_rate_hz
+    """Differentiate a run, its measured velocities if it has them, and cut it to the part that counts."""
+    rate, dq = measured.sample_rate_hz, measured.dq
     motion = differentiated(measured.q, rate)
+    if dq is not None:
+        motion = Motion(measured.q, dq, differentiate(dq, sample_rate_hz=rate))
     time = np.arange(len(measured.q)) / rate
     edge = settings.drop_ends / rate
     kept = time >= max(run.from_s or 0.0, edge)
@@ -427,7 +518,7 @@ def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Sampl
         raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
     steps = (
         *measured.steps,
-        Step("differentiate", {"ends": "second-order"}),
+        Step("differentiate", {"ends": "second-order"} | ({} if dq is None else {"of": "measured velocities"})),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
     return Samples(run.name, motion[kept], measured.tau[kept], rate, steps=steps)
@@ -437,9 +528,7 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
     """Average whole periods of a planned run; the motion has the frequencies below the cut-off, exactly."""
     assert run.period_s is not None
     rate = measured.sample_rate_hz
-    n = round(run.period_s * rate)
-    if abs(n - run.period_s * rate) > 0.05:
-        raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
+    n = _whole_period(run.period_s, rate)
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
     motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
@@ -454,6 +543,16 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
         Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
     )
     return repeated(run.name, motion, tau, rate, steps)
+
+
+def _whole_period(period_s: float, rate: float) -> int:
+    n = round(period_s * rate)
+    if abs(n - period_s * rate) > 0.05:
+        raise ValueError(
+            f"period_s is {period_s}, not a whole number of samples at {rate:g} Hz; state a sample_rate_hz to resample "
+            "to in [log] of which it is"
+        )
+    return n
 
 
 def average_process(run: Run, measured: MeasuredSignals) -> Samples:

@@ -24,7 +24,7 @@ from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, Run, ope
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
 from excitor.experiments.identification import rows_of, with_locked
-from excitor.experiments.logs import read_run
+from excitor.experiments.logs import read_run, settle
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.plan import make_slow_run, run_problem
@@ -506,7 +506,8 @@ def prior_information(campaign: OpenCampaign) -> PriorInformation:
     model = read_model(path)
     covariance = model.known_covariance()
     wanted = [run for run in campaign.content.run if run.role == "identify"]
-    samples = [read_run(campaign, run) for run in wanted]
+    campaign, logs = settle(campaign)
+    samples = [read_run(campaign, run, logs.get(run.name)) for run in wanted]
     robot = with_locked(campaign, samples)
     if model.robot_name != robot.name:
         raise ExcitorError(f"{path}: is of {model.robot_name}, the campaign's robot is {robot.name}; identify again")

@@ -201,6 +201,7 @@ class MeasuredSignals:
     tau: FloatArray
     sample_rate_hz: float
     steps: tuple[Step, ...]
+    dq: FloatArray | None = None  # measured velocities, where the log has them
 
 
 def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
@@ -229,7 +230,17 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     if effort.side == "motor" or effort.kind == "current":
         tau = joint_torques(robot, tau)
         steps.append(Step("torques to the joint side", {}))
-    return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps))
+    return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps), _velocities(robot, log))
+
+
+def _velocities(robot: Robot, log: Log) -> FloatArray | None:
+    """Convert measured velocities to the joint side; None where the log has none of all joints."""
+    velocity = log.signal("velocity")
+    if velocity is None or velocity.values.shape[1] != robot.n_joints:
+        return None
+    if velocity.side == "joint":
+        return velocity.values
+    return np.asarray(joint_positions(robot, velocity.values) - joint_positions(robot, 0.0 * velocity.values[:1]))
 
 
 def even_rate(path: str, time: FloatArray, rows: Sequence[int]) -> tuple[FloatArray, float, list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import rows_of, with_locked
-from excitor.experiments.logs import read_run
+from excitor.experiments.logs import read_run, settle
 from excitor.experiments.model import Model
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
@@ -33,6 +33,7 @@ def samples_parquet(campaign: OpenCampaign, model: Model) -> bytes:
         raise ExcitorError(
             "samples are written by pyarrow, which is not installed: pip install 'excitor[parquet]'"
         ) from None
+    campaign, _ = settle(campaign)
     runs = {run.name: read_run(campaign, run) for run in campaign.content.run}
     roles: dict[str, str] = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
