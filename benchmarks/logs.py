@@ -7,20 +7,19 @@ are identified where they are found.
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from excitor.experiments.campaign import open_campaign
+from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import IdentifiedModel, identify
+from excitor.experiments.logs import band_findings, settle
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
-from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 
@@ -30,6 +29,11 @@ PERIOD, HARMONICS = 10.0, 5
 SECONDS = {"identify": 30.0, "validate": 15.0}
 FIXED = (5.0, 10.0, 20.0, 40.0)  # Hz, of the low-passes that the default is compared with
 NOISES = (0.01, 0.1)  # of each torque's rms
+ARMS, DRAWS, STATED = 10, 8, 5  # a noise: draws of the sensors' errors, and bands stated within twice the best
+DATA = Path(__file__).parents[2] / "shared" / "data"  # of the folder that a developer works in
+
+
+Motion = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # times, positions, velocities, torques
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,178 @@ class Sensors:
     quantum: float = 2.0 * np.pi / 2**20  # rad
     jitter: bool = False  # whether the clock is late at times
     velocities: bool = False  # whether measured velocities stand beside
+
+
+SENSORS = Sensors()
+
+
+def run(full: bool = False) -> Report:
+    """Measure random arms, and public recordings where they are; `full` takes ten arms, else one."""
+    cases: list[Case] = []
+    for seed in range(ARMS if full else 1):
+        cases += [measure_arm(seed, noise, DRAWS if full else 3) for noise in NOISES]
+    ratios = np.array([case.ratio for case in cases])
+    widths, inside = (np.concatenate([getattr(case, name) for case in cases]) for name in ("widths", "inside"))
+    caught, refused = sum(case.caught for case in cases), sum(case.refused for case in cases)
+    figures = [
+        Figure("logs.default_over_best.worst", float(ratios.max()), "", 1.2, "at most"),
+        Figure("logs.default_over_best.median", float(np.median(ratios)), "", 1.2, "at most"),
+        Figure("logs.coverage_percent", 100.0 * float(inside.mean()), "%", 96.35, "within", tolerance=3.35),
+        Figure("logs.width_ratio", float(np.median(widths)), "", 1.5, "at most"),
+        Figure(
+            "logs.wrong_band_caught_percent", 100.0 * caught / sum(case.wrong for case in cases), "%", 100.0, "equal"
+        ),
+        Figure("logs.good_band_refused", refused, "", 0, "equal"),
+        Figure("logs.format_difference", format_difference(), "", 1e-9, "at most"),
+        Figure("logs.identify_s", float(np.median([case.seconds for case in cases])), "s", 10.0, "at most"),
+    ]
+    public = {name: measure_public(name) for name in PUBLIC if (DATA / name).is_dir()}
+    bars = {"xmate3": ("logs.xmate3_percent", 100.0, 5.0), "tx40": ("logs.tx40_delivered", 1.0, 0.068)}
+    bars["qrc350"] = ("logs.qrc350_percent", 100.0, 10.0)
+    for name, (error, _) in public.items():
+        label, unit, bar = bars[name]
+        figures.append(Figure(label, unit * error, "%" if unit > 1.0 else "", bar, "at most"))
+    chosen = {f"arm {case.seed}, {100 * case.noise:g} % noise": case.chosen for case in cases}
+    chosen |= {name: choice for name, (_, choice) in public.items()}
+    return Report("bench", "logs", figures, {"arms": len(cases) // len(NOISES), "chosen": chosen})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Results of one arm at one noise: errors over the best fixed band's, intervals, and stated bands."""
+
+    seed: int
+    noise: float
+    ratio: float  # held-out error by default over that of the best fixed low-pass, on the same equations
+    inside: FloatArray  # of each draw and base parameter: whether its interval holds the truth
+    widths: FloatArray  # of each base parameter: half-width over 1.96 times the scatter
+    wrong: int  # bands stated four times too wide or too narrow, ...
+    caught: int  # ... and refused
+    refused: int  # of those within twice
+    seconds: float  # of CPU, of an identification
+    chosen: str
+
+
+def sensors_of(seed: int, noise: float) -> Sensors:
+    """Choose sensors for an arm: every second clock is uneven, every third log has velocities."""
+    quantum = 1e-4 if seed % 2 else 2.0 * np.pi / 2**20
+    return Sensors(noise=noise, quantum=quantum, jitter=seed % 4 > 1, velocities=seed % 3 == 0)
+
+
+@one_blas_thread()
+def measure_arm(seed: int, noise: float, draws: int) -> Case:
+    """Identify an arm by default and with fixed low-passes, on several draws of its sensors' errors."""
+    arm, rng = random_arm(seed), np.random.default_rng(seed)
+    simulator = "pinocchio" if seed % 5 == 4 else "mujoco"
+    with tempfile.TemporaryDirectory(prefix="excitor-logs-") as name:
+        folder, sensors = Path(name), sensors_of(seed, noise)
+        motions = simulate_arm(arm, seed, simulator)
+        values, widths, inside, found = [], [], [], None
+        for draw in range(draws):
+            write_campaign(folder, arm, motions, draw, sensors, extra="[identify]\nconsistent = false\n")
+            begun = time.process_time()
+            one = identify(open_campaign(folder))
+            seconds = time.process_time() - begun
+            found = found or one
+            values.append(one.estimate.values)
+            widths.append(0.5 * (one.intervals.high - one.intervals.low))
+            inside.append(abs(one.estimate.values - truth(folder, arm)) <= widths[-1])
+        write_campaign(folder, arm, motions, 0, sensors, extra="[identify]\nconsistent = false\n")
+        assert found is not None
+        assert found.campaign.band is not None
+        fixed = {hz: _identified(folder, hz) for hz in FIXED}
+        best = found.campaign.band.hz
+        stated = best * 2.0 ** rng.uniform(-1.0, 1.0, STATED)
+        wrong = [hz for hz in (best / 4.0, best * 4.0) if hz < 0.49 * RATE]
+        scatter = np.std(values, axis=0, ddof=1)
+        return Case(
+            seed=seed,
+            noise=noise,
+            ratio=_over_best(found, fixed),
+            inside=np.concatenate(inside),
+            widths=np.mean(widths, axis=0) / (1.96 * scatter),
+            wrong=len(wrong),
+            caught=sum(_refuses(folder, hz) for hz in wrong),
+            refused=sum(_refuses(folder, float(hz)) for hz in stated),
+            seconds=seconds,
+            chosen=f"{simulator}: {_chosen(found)}",
+        )
+
+
+def _chosen(found: IdentifiedModel) -> str:
+    band = found.campaign.band
+    assert band is not None
+    thinned = found.campaign.content.processing.decimate
+    return f"{band.hz:g} Hz of {band.source}, torques to {band.explained_hz:g} Hz, thinned by {thinned}"
+
+
+def _state(folder: Path, hz: float) -> OpenCampaign:
+    campaign = open_campaign(folder)
+    settings = campaign.content.processing.model_copy(update={"lowpass_hz": float(hz)})
+    return replace(campaign, content=campaign.content.model_copy(update={"processing": settings}))
+
+
+def _identified(folder: Path, hz: float) -> IdentifiedModel | None:
+    """Identify with a fixed low-pass; None where the data refuse it."""
+    try:
+        return identify(_state(folder, hz))
+    except ExcitorError:
+        return None
+
+
+def _over_best(found: IdentifiedModel, fixed: Mapping[float, IdentifiedModel | None]) -> float:
+    """Error of the default over the best fixed one's, on the held-out equations of each fixed one, at its best."""
+    ratios = {}
+    for one in fixed.values():
+        if one is not None and one.unseen is not None:
+            W, y = one.unseen.W, one.unseen.y
+            errors = [np.linalg.norm(y - W @ model.estimate.values) for model in (found, one)]
+            ratios[float(errors[1] / np.linalg.norm(y))] = float(errors[0] / errors[1])
+    return ratios[min(ratios)]
+
+
+def _refuses(folder: Path, hz: float) -> bool:
+    return bool(band_findings(settle(_state(folder, hz))[0]))
+
+
+def format_difference() -> float:
+    """Largest relative difference of base parameters from one log in CSV, npz, Parquet and MAT."""
+    import pandas as pd
+    from scipy.io import savemat
+
+    arm = random_arm(2)
+    with tempfile.TemporaryDirectory(prefix="excitor-logs-") as name:
+        folder = Path(name)
+        write_campaign(folder, arm, simulate_arm(arm, 2), 0, Sensors(jitter=True))
+        text, found = (folder / "campaign.toml").read_text(), []
+        for form in ("csv", "npz", "parquet", "mat"):
+            for role in SECONDS:
+                table = pd.read_csv(folder / f"{role}.csv")
+                arrays = {column: table[column].to_numpy() for column in table}
+                if form == "npz":
+                    np.savez(folder / f"{role}.npz", **arrays)  # type: ignore[arg-type]
+                elif form == "parquet":
+                    table.to_parquet(folder / f"{role}.parquet")
+                elif form == "mat":
+                    savemat(str(folder / f"{role}.mat"), arrays)
+            (folder / "campaign.toml").write_text(text.replace(".csv", f".{form}") + "[identify]\nconsistent = false\n")
+            found.append(identify(open_campaign(folder)).estimate.values)
+    return float(max(np.abs(one / found[0] - 1.0).max() for one in found))
+
+
+def measure_public(name: str) -> tuple[float, str]:
+    """Held-out error of a public recording by default, of the consistent model where there is one; and the choices."""
+    with tempfile.TemporaryDirectory(prefix="excitor-logs-") as folder:
+        found = identify(open_campaign(write_public(Path(folder) / name, name)))
+    assert found.unseen is not None
+    assert found.held_out is not None
+    if name == "qrc350":
+        return float(np.mean(found.held_out.model.mean_absolute)), _chosen(found)
+    beta = found.estimate.values
+    if found.consistent is not None:
+        beta = base_parameters(found.campaign.robot).values(found.consistent.chi)
+    error = np.linalg.norm(found.unseen.y - found.unseen.W @ beta) / np.linalg.norm(found.unseen.y)
+    return float(error), _chosen(found)
 
 
 def random_arm(seed: int) -> Arm:
@@ -94,7 +270,7 @@ def _link(name: str, mass: float, center: FloatArray, inertia: FloatArray) -> st
 
 
 def reference(n: int, seed: int, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Positions and velocities of a Fourier series, that starts from rest within a second."""
+    """Evaluate positions and velocities of a Fourier series that starts from rest within a second."""
     rng = np.random.default_rng(seed)
     w = 2.0 * np.pi / PERIOD * np.arange(1, HARMONICS + 1)
     a, b = rng.normal(size=(2, HARMONICS, n)) / np.arange(1, HARMONICS + 1)[:, None] ** 0.5
@@ -107,8 +283,8 @@ def reference(n: int, seed: int, t: FloatArray) -> tuple[FloatArray, FloatArray]
     return blend * q, blend * dq + slope * q
 
 
-def mujoco_arm(arm: Arm, seed: int, seconds: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Times, positions, velocities and motors' torques of an arm in MuJoCo, at each of its steps."""
+def mujoco_arm(arm: Arm, seed: int, seconds: float) -> Motion:
+    """Integrate an arm in MuJoCo: times, positions, velocities and motors' torques at each of its steps."""
     import mujoco
 
     head = '<mujoco><compiler fusestatic="true" balanceinertia="false"/></mujoco></robot>'
@@ -117,6 +293,7 @@ def mujoco_arm(arm: Arm, seed: int, seconds: float) -> tuple[FloatArray, FloatAr
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
     model.dof_armature[:], model.dof_damping[:], model.dof_frictionloss[:] = arm.rotors, arm.viscous, arm.dry
+    model.dof_solref[:], model.dof_solimp[:, :2] = (2.0 * STEP, 1.0), 0.99  # as stiff as it goes: dry within 0.02 rad/s
     model.jnt_limited[:] = 0
     data = mujoco.MjData(model)
     full = np.empty((model.nv, model.nv))
@@ -134,8 +311,8 @@ def mujoco_arm(arm: Arm, seed: int, seconds: float) -> tuple[FloatArray, FloatAr
     return t, q, dq, tau
 
 
-def pinocchio_arm(arm: Arm, seed: int, seconds: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The same of an arm in pinocchio: semi-implicit Euler, dry friction as a steep tanh."""
+def pinocchio_arm(arm: Arm, seed: int, seconds: float) -> Motion:
+    """Integrate an arm in pinocchio: semi-implicit Euler, dry friction as a steep tanh."""
     import pinocchio as pin
 
     model = pin.buildModelFromXML(arm.urdf)
@@ -163,10 +340,8 @@ def _gains(inertia: FloatArray) -> tuple[FloatArray, FloatArray]:
 SIMULATORS = {"mujoco": mujoco_arm, "pinocchio": pinocchio_arm}
 
 
-def measured(
-    motion: Sequence[FloatArray], sensors: Sensors, seed: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Times, positions, velocities and torques as sensors read them at the rate of the log."""
+def measured(motion: Motion, sensors: Sensors, seed: int) -> Motion:
+    """Add the sensors' errors to a motion, at the rate of the log."""
     t, q, dq, tau = motion
     rng = np.random.default_rng(seed)
     size = np.sqrt(np.mean(tau**2, axis=0))
@@ -182,18 +357,23 @@ def measured(
     return t[at], q, dq[at] + 2e-3 * rng.normal(size=q.shape), tau[at] + size * errors
 
 
+def simulate_arm(arm: Arm, seed: int, simulator: str = "mujoco") -> dict[str, Motion]:
+    """Simulate both runs of an arm."""
+    motions = [(role, 10 * seed + k, seconds) for k, (role, seconds) in enumerate(SECONDS.items())]
+    return {role: SIMULATORS[simulator](arm, number, seconds) for role, number, seconds in motions}
+
+
 def write_campaign(
-    folder: Path, arm: Arm, seed: int, simulator: str = "mujoco", sensors: Sensors | None = None, extra: str = ""
+    folder: Path, arm: Arm, motions: Mapping[str, Motion], draw: int = 0, sensors: Sensors = SENSORS, extra: str = ""
 ) -> Path:
     """Write an arm's URDF, two logs and a campaign of `[log]` and `[[run]]` alone; return the folder."""
-    sensors = sensors or Sensors()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "arm.urdf").write_text(arm.urdf)
     names = [f"j{j + 1}" for j in range(arm.n)]
     heads = {"position": "q", "velocity": "dq", "torque": "tau"}
     headings = ",".join(["t", *(f"{head}_{name}" for head in heads.values() for name in names)])
-    for number, (role, seconds) in enumerate(SECONDS.items()):
-        columns = measured(SIMULATORS[simulator](arm, 10 * seed + number, seconds), sensors, 10 * seed + number)
+    for number, (role, motion) in enumerate(motions.items()):
+        columns = measured(motion, sensors, 10 * draw + number)
         np.savetxt(folder / f"{role}.csv", np.column_stack(columns), "%.9g", ",", header=headings, comments="")
     units = {"position": "rad", "velocity": "rad/s", "torque": "N m"}
     signals = [
@@ -209,7 +389,7 @@ def write_campaign(
 
 
 def truth(folder: Path, arm: Arm) -> FloatArray:
-    """Base parameters of an arm, as its simulator had them."""
+    """Compute the base parameters of an arm as its simulator had them."""
     robot = load(str(folder / "arm.urdf"))
     chi = robot.chi.copy()
     for letters, values in (("Ia", arm.rotors), ("Fv", arm.viscous), ("Fc", arm.dry)):
@@ -218,7 +398,6 @@ def truth(folder: Path, arm: Arm) -> FloatArray:
     return base_parameters(robot).values(chi)
 
 
-DATA = Path(__file__).parents[2] / "shared" / "data"  # of the folder that a developer works in
 _SEVEN = (
     """name = "seven"
 [[joint]]
@@ -226,7 +405,7 @@ name = "j1"
 mdh = { alpha_deg = 0, d = 0, theta_deg = 0, r = 0.3415 }
 """
     + "".join(
-        f'[[joint]]\nname = "j{j}"\nmdh = {{ alpha_deg = {-90 if j % 2 == 0 else 90}, d = 0, theta_deg = 0, r = {r} }}\n'
+        f'[[joint]]\nname = "j{j}"\nmdh = {{ alpha_deg = {90 - 180 * (j % 2 == 0)}, d = 0, theta_deg = 0, r = {r} }}\n'
         for j, r in ((2, 0.0), (3, 0.394), (4, 0.0), (5, 0.366), (6, 0.0), (7, 0.2503))
     )
     + '[drive]\nrotors = "motors"\n[friction]\nterms = ["viscous", "coulomb", "offset"]\n'
@@ -272,7 +451,8 @@ PUBLIC = {
         + _signals(
             "joint", {"position": ("rad", '["q_meas.average"]', ""), "torque": ("N m", '["tau_meas.average"]', "")}
         )
-        + '[[run]]\nname = "A"\nlog = "trajectory_a.mat"\n[[run]]\nname = "C"\nlog = "trajectory_c.mat"\nrole = "validate"\n'
+        + '[[run]]\nname = "A"\nlog = "trajectory_a.mat"\n'
+        + '[[run]]\nname = "C"\nlog = "trajectory_c.mat"\nrole = "validate"\n'
     ),
 }
 

@@ -25,7 +25,7 @@ from excitor.experiments.manifest import (
 from excitor.identify.band import BAND, HIGHEST, RawRun, choose_band, power_band, thinning_factor
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
-from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
 from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
@@ -182,6 +182,9 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
 POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
 FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
+_RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
+_FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
+_SHORTEST = 1.0  # s between two gaps, that are worth a run
 _STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
 EQUATIONS = 10  # a parameter, that thinning leaves at least
 
@@ -192,17 +195,15 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     Without a stated low-pass, runs without a plan get the band that predicts the torques of held-out blocks best, and
     their equations are thinned to it. A stated low-pass is compared with that band.
     """
-    settings, read = campaign.content.processing, {}
+    settings = campaign.content.processing
     if campaign.content.matlab is not None:
         return campaign, {}
-    for run in campaign.content.run:
-        if run.program is None:
-            read[run.name] = read_measured(campaign, run)
+    campaign, read = _read_apart(campaign)
     open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
     if settings.lowpass_hz is None:
         open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
     training = [run for run in open_runs if run.role == "identify"]
-    raws = [_raw_run(run, read[run.name]) for run in training]
+    raws = [raw_run(run, read[run.name]) for run in training]
     rows = Rows(dead_zone=dead_zone(campaign), settling=settings.settling_s)
     choice = choose_band(campaign.robot, raws, rows=rows, stated=settings.lowpass_hz) if raws else None
     if choice is None or settings.lowpass_hz is not None:
@@ -216,6 +217,46 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
         )
     content = campaign.content.model_copy(update={"processing": settings})
     return replace(campaign, content=content, band=choice), read
+
+
+def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
+    """Read all logs without a program; a run with gaps becomes several, each of which ends at the next gap."""
+    runs: list[Run] = []
+    read: dict[str, MeasuredSignals] = {}
+    for run in campaign.content.run:
+        if run.program is not None:
+            runs.append(run)
+            continue
+        measured = read_measured(campaign, run)
+        for part, own in _between_gaps(run, measured, campaign.folder / run.log):
+            runs.append(part)
+            read[part.name] = own
+    if len(runs) == len(campaign.content.run):
+        return campaign, read
+    return replace(campaign, content=campaign.content.model_copy(update={"run": runs})), read
+
+
+def _between_gaps(run: Run, measured: MeasuredSignals, path: Path) -> list[tuple[Run, MeasuredSignals]]:
+    """Cut a run at the gaps of its log, each part with what was recorded between two gaps."""
+    if not measured.gaps:
+        return [(run, measured)]
+    rate, end = measured.sample_rate_hz, measured.start + (len(measured.q) - 1) / measured.sample_rate_hz
+    begins = [measured.start, *(b for _, b in measured.gaps)]
+    spans = zip(begins, [*(a for a, _ in measured.gaps), end], strict=True)
+    whole = [(a, b, max(a, run.from_s or 0.0), min(b, end if run.to_s is None else run.to_s)) for a, b in spans]
+    parts = [(a, b, since, until) for a, b, since, until in whole if until - since >= _SHORTEST]
+    if not parts or (len(parts) > 1 and (run.static or not _once(run))):
+        gaps = ", ".join(f"{a:.6g} to {b:.6g} s" for a, b in measured.gaps[:4])
+        raise InvalidLog(path, f"run {run.name!r}: rows are missing from {gaps}; state from_s and to_s between them")
+    found = []
+    for k, (a, b, since, until) in enumerate(parts, start=1):
+        rows = slice(ceil((a - measured.start) * rate - 1e-6), floor((b - measured.start) * rate + 1e-6) + 1)
+        name = run.name if len(parts) == 1 else f"{run.name} (part {k})"
+        part = run.model_copy(update={"name": name, "from_s": since, "to_s": until})
+        dq = None if measured.dq is None else measured.dq[rows]
+        start = measured.start + rows.start / rate
+        found.append((part, replace(measured, q=measured.q[rows], tau=measured.tau[rows], dq=dq, gaps=(), start=start)))
+    return found
 
 
 def dead_zone(campaign: OpenCampaign) -> FloatArray:
@@ -242,20 +283,22 @@ def _planned(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Cut
     return planned_cutoff(campaign.folder, run, measured.sample_rate_hz, measured.q)
 
 
-def _raw_run(run: Run, measured: MeasuredSignals) -> RawRun:
+def raw_run(run: Run, measured: MeasuredSignals) -> RawRun:
     """Cut a run to the part that counts; of a planned period, average its repetitions."""
     rate = measured.sample_rate_hz
     if run.period_s is not None:
         n = _whole_period(run.period_s, rate)
         q, tau = (average_periods(x, n, drop_periods=run.drop_periods).mean for x in (measured.q, measured.tau))
         return RawRun(q, tau, rate, filter=lambda x, hz: periodic_lowpass(x, sample_rate_hz=rate, cutoff_hz=hz))
-    q, tau = _counted(run, measured.q, rate), _counted(run, measured.tau, rate)
-    return RawRun(q, tau, rate, None if measured.dq is None else _counted(run, measured.dq, rate))
+    q, tau = (_counted(run, x, rate, measured.start) for x in (measured.q, measured.tau))
+    dq = None if measured.dq is None else _counted(run, measured.dq, rate, measured.start)
+    return RawRun(q, tau, rate, dq)
 
 
-def _counted(run: Run, x: FloatArray, rate: float) -> FloatArray:
-    """Cut samples to the part of a run that counts."""
-    return x[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
+def _counted(run: Run, x: FloatArray, rate: float, start: float = 0.0) -> FloatArray:
+    """Cut samples, the first of which is at `start`, to the part of a run that counts."""
+    begin = max(0, round(((run.from_s or 0.0) - start) * rate))
+    return x[begin : None if run.to_s is None else max(0, round((run.to_s - start) * rate) + 1)]
 
 
 def _thinning(robot: Robot, runs: Sequence[RawRun], hz: float) -> list[int]:
@@ -349,8 +392,49 @@ def _from_folder(step: Step, folder: Path) -> Step:
 def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
     """Read the log of a run without a program, on the joint side."""
     assert campaign.content.log is not None
-    log = read_log(campaign.folder / run.log, campaign.content.log, campaign.robot.joint_names)
-    return joint_side(campaign.robot, log)
+    declared, robot, path = campaign.content.log, campaign.robot, campaign.folder / run.log
+    span = (run.from_s or 0.0, np.inf if run.to_s is None else run.to_s)
+    log = read_log(path, declared, robot.joint_names, span)
+    measured = joint_side(robot, log)
+    problem = "" if run.static else implausible(robot, declared, measured)
+    if problem:
+        raise InvalidLog(path, problem)
+    return measured
+
+
+def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) -> str:
+    """Describe the line that a column map lacks, where the clock or the angles are surely in another unit; else "".
+
+    Speeds are those over 20 ms at least, beside the limits of joints, or what no joint does.
+    """
+    rate = measured.sample_rate_hz
+    lag = max(1, round(0.02 * rate))
+    if len(measured.q) < 10 * lag:
+        return ""
+    speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
+    turning = ~robot.mechanism.prismatic
+    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
+    if (
+        declared.time is not None
+        and "time_unit" not in declared.model_fields_set
+        and not _RATES[0] <= rate <= _RATES[1]
+    ):
+        for unit, seconds in SECONDS.items():
+            if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
+                return (
+                    f"stamps are {1.0 / rate:.4g} s apart and joints no faster than {speed.max():.2g} rad/s: they look "
+                    f'like {unit}; add this line to [log]: time_unit = "{unit}" (or "s", if that is what they are)'
+                )
+    position = next((entry for entry in declared.signals if entry.kind == "position"), None)
+    fast = turning & (speed > 5.0 * limits)
+    in_degrees = (speed * np.pi / 180.0 <= 1.5 * limits)[turning].all()
+    if position is not None and position.unit == "rad" and fast.any() and in_degrees:
+        joint = robot.joint_names[int(np.argmax(speed / limits))]
+        return (
+            f"joint {joint} moves at {speed.max():.3g} rad/s: its positions look like degrees; in [[log.signals]] of "
+            'kind = "position" write unit = "deg" (or correct the limits of the robot)'
+        )
+    return ""
 
 
 def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
@@ -510,9 +594,9 @@ def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Sampl
     motion = differentiated(measured.q, rate)
     if dq is not None:
         motion = Motion(measured.q, dq, differentiate(dq, sample_rate_hz=rate))
-    time = np.arange(len(measured.q)) / rate
+    time = measured.start + np.arange(len(measured.q)) / rate
     edge = settings.drop_ends / rate
-    kept = time >= max(run.from_s or 0.0, edge)
+    kept = time >= max(run.from_s or 0.0, measured.start + edge)
     kept &= time <= min(time[-1] if run.to_s is None else run.to_s, time[-1] - edge)
     if np.count_nonzero(kept) < 3:
         raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")

@@ -315,7 +315,7 @@ def _held_out(sums: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
 def _fold_parameters(sums: Sequence[FloatArray], weights: FloatArray) -> list[FloatArray]:
     """Fit parameters to all blocks but those of each fold; columns that nothing excites stay at 0."""
     normal, right = np.einsum("kjpq,j->kpq", sums[0], weights), np.einsum("kjp,j->kp", sums[1], weights)
-    fold, found = np.arange(len(normal)) % FOLDS, []
+    fold, found = np.arange(len(normal)) % FOLDS, list[FloatArray]()
     for f in range(FOLDS):
         A, b = normal[fold != f].sum(axis=0), right[fold != f].sum(axis=0)
         d = np.sqrt(np.maximum(np.diag(A), 1e-300))
