@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log10
+from math import ceil, floor, prod
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,14 @@ from excitor.experiments.manifest import (
     manifests_of,
     read_manifest,
 )
-from excitor.identify.band import BAND, HIGHEST, RawRun, choose_band, power_band, thinning_factor
+from excitor.identify.band import HIGHEST, RawRun, choose_band, low_passed, power_band, thinning_factor
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
 from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
-from excitor.identify.regression import Rows
+from excitor.identify.regression import Rows, near_reversals
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
@@ -186,6 +186,8 @@ _RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
 _FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
 _SHORTEST = 1.0  # s between two gaps, that are worth a run
 _STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
+REACH = 0.8  # periods of its cut-off, that a thinning filter spreads reversals of friction by
+MOST_SETTLING = 0.4  # of all rows, that are left out about reversals where it is widened
 EQUATIONS = 10  # a parameter, that thinning leaves at least
 
 
@@ -203,18 +205,18 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     if settings.lowpass_hz is None:
         open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
     training = [run for run in open_runs if run.role == "identify"]
+    if settings.lowpass_hz is not None or any(read[run.name].dq is None or not _once(run) for run in open_runs):
+        read = {name: replace(measured, dq=None) for name, measured in read.items()}
     raws = [raw_run(run, read[run.name]) for run in training]
     rows = Rows(dead_zone=dead_zone(campaign), settling=settings.settling_s)
     choice = choose_band(campaign.robot, raws, rows=rows, stated=settings.lowpass_hz) if raws else None
     if choice is None or settings.lowpass_hz is not None:
         return replace(campaign, band=choice), read
-    if any(read[run.name].dq is None or not _once(run) for run in open_runs):
-        choice = choice.from_positions
     alone = len(open_runs) == len(campaign.content.run) and all(_once(run) for run in open_runs)
     if alone and not settings.decimate:
-        settings = settings.model_copy(
-            update={"decimate": _thinning(campaign.robot, raws, min(choice.hz, choice.explained_hz))}
-        )
+        stages = _thinning(campaign.robot, raws, min(choice.hz, choice.explained_hz))
+        settling = _settling(campaign, raws, choice.hz, prod(stages)) if stages else settings.settling_s
+        settings = settings.model_copy(update={"decimate": stages, "settling_s": settling})
     content = campaign.content.model_copy(update={"processing": settings})
     return replace(campaign, content=content, band=choice), read
 
@@ -312,6 +314,23 @@ def _thinning(robot: Robot, runs: Sequence[RawRun], hz: float) -> list[int]:
         stages.append(floor(factor ** (1.0 / left) + 1e-9))
         factor //= stages[-1]
     return [stage for stage in stages if stage > 1]
+
+
+def _settling(campaign: OpenCampaign, runs: Sequence[RawRun], hz: float, factor: int) -> float:
+    """Widen what is left out about reversals by what a thinning filter spreads them, as long as most rows remain."""
+    stated, slow = campaign.content.processing.settling_s, dead_zone(campaign)
+    motions = [low_passed(run, hz).dq for run in runs]
+    for share in (1.0, 0.5):
+        within = min(stated + share * REACH * factor / (0.4 * runs[0].rate), 1.0)
+        near = [
+            near_reversals(campaign.robot, dq, run.rate, within=within, slow=slow)
+            for dq, run in zip(motions, runs, strict=True)
+        ]
+        left = float(np.sum(~np.concatenate(near))) / factor
+        enough = left >= EQUATIONS * len(base_parameters(campaign.robot))
+        if enough and np.mean(np.concatenate(near)) <= MOST_SETTLING:
+            return round(within, 3)
+    return stated
 
 
 def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None = None) -> Samples:
@@ -459,8 +478,10 @@ def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | Non
 
 def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
     """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
-    if campaign.content.processing.lowpass_hz is None and any(
-        planned_cutoff(campaign.folder, run) is None for run in runs
+    if (
+        campaign.content.processing.lowpass_hz is None
+        and campaign.band is None
+        and any(planned_cutoff(campaign.folder, run) is None for run in runs)
     ):
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
 
@@ -519,41 +540,15 @@ def _travelling(run: Motions) -> list[float]:
 
 
 def missing_lowpass(campaign: OpenCampaign) -> str:
-    """Describe which runs lack a low-pass, and which line of campaign.toml adds one."""
-    bands = _unplanned_bands(campaign)
-    highest = max((band for band, _ in bands.values()), default=0.0)
+    """Describe which line of campaign.toml is missing, where neither a plan nor the logs say it."""
     table = "" if "processing" in campaign.content.model_fields_set else "[processing]\n"
     place = "add this line to its table [processing]" if not table else "add these lines at its end"
-    if bands and all(0.0 < MARGIN * highest <= HIGHEST * rate for _, rate in bands.values()):
-        step = 10.0 ** (floor(log10(MARGIN * highest)) - 1)
-        value = f"{step * ceil(MARGIN * highest / step * (1.0 - 1e-9)):.6g}"
-        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power is"
-    else:
-        value, why = "HZ", f"{MARGIN:g} times the highest frequency of the commanded motion; the logs do not show it"
     return (
-        f"processing.lowpass_hz: is missing, and no plan (design.json, or a manifest.json of programs) declares the "
-        f"motion of {several([repr(name) for name in bands])}. Differentiated twice without a low-pass, the positions' "
-        f"noise would appear as accelerations. Nothing was written; {place}, and run the command again:\n"
-        f"{table}lowpass_hz = {value}  # {why}"
+        "processing.lowpass_hz: is missing; no plan (design.json, or a manifest.json of programs) declares the motion, "
+        "and the logs are too short, too slow or too still to choose it by. Differentiated twice without a low-pass, "
+        f"the positions' noise would appear as accelerations. Nothing was written; {place}, and run the "
+        f"command again:\n{table}lowpass_hz = HZ  # {MARGIN:g} times the highest frequency of the commanded motion"
     )
-
-
-def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
-    """Estimate the band and the rate, Hz, of each run without a plan; 0 for a log that cannot be read."""
-    bands = {}
-    for run in campaign.content.run:
-        if run.program is not None or run.static:
-            continue
-        try:
-            measured = read_measured(campaign, run)
-        except (ExcitorError, OSError, ValueError):  # reported when this run itself is read
-            if planned_cutoff(campaign.folder, run) is None:
-                bands[run.name] = 0.0, 0.0
-            continue
-        q, rate = measured.q, measured.sample_rate_hz
-        if planned_cutoff(campaign.folder, run, rate, q) is None:
-            bands[run.name] = power_band(_counted(run, q, rate), rate), rate
-    return bands
 
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:

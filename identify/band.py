@@ -82,20 +82,6 @@ class BandChoice:
         return any(one.doubt > SURE and one.error <= stated.error for one in on_the_way)
 
     @property
-    def from_positions(self) -> "BandChoice":
-        """Choose among the bands of differentiated positions alone."""
-        if self.source == "positions":
-            return self
-        own = [one for one in self.candidates if one.source == "positions"]
-        return BandChoice(
-            float(f"{min(own, key=lambda one: one.error).hz:.2g}"),
-            "positions",
-            tuple(own),
-            self.stated,
-            self.explained_hz,
-        )
-
-    @property
     def settings(self) -> dict[str, float | str]:
         """Write the choice and the errors of all candidates, over the chosen one's, as settings of a step."""
         errors = {f"{one.source} at {one.hz:.3g} Hz": round(one.error, 5) for one in self.candidates}
@@ -106,15 +92,11 @@ class BandChoice:
         """Describe by what the data contradict the stated band."""
         assert self.stated is not None
         hz, error = self.stated.hz, percent(self.stated.error)
-        cause = (
-            "too wide: noise of the positions passes for accelerations"
-            if hz > self.hz
-            else "too narrow: motion that the torques follow is cut off"
-        )
-        return (
-            f"lowpass_hz = {hz:g} is {cause}; the error on held-out blocks is {error} of that at {self.hz:g} Hz,"
-            f" {self.stated.doubt:.0f} standard errors"
-        )
+        cause = "too narrow: motion that the torques follow is cut off"
+        if hz > self.hz:
+            cause = "too wide: noise of the positions passes for accelerations"
+        doubt = f"{error} of that at {self.hz:g} Hz, {self.stated.doubt:.0f} standard errors"
+        return f"lowpass_hz = {hz:g} is {cause}; on held-out blocks the error is {doubt}"
 
     @property
     def sentence(self) -> str:

@@ -330,12 +330,12 @@ def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -
     interval, long = _interval(step), np.flatnonzero(step > longest)
     near = step[step <= longest]
     missing = max(0, round(float(near.sum()) / interval) - len(near))
-    _check_gaps(path, name, step, rows, interval, missing, () if span is not None else long.tolist())
-    if long.size:
-        sentence = f"{long.size} gaps of up to {step[long].max():.3g} s (first: before row {rows[long[0] + 1]})"
-        notes.append(f"{name}: {sentence} are too long to be bridged: the run is cut there")
-    if missing:
-        notes.append(f"{name}: {missing} samples are missing, up to {_most(step, interval, longest)} in a row; bridged")
+    if (long.size and span is None) or missing > MOST_MISSING * len(t):
+        k, lost = int(np.argmax(step)), missing + int(np.sum(np.round(step[long] / interval) - 1.0))
+        sentence = f"{step[k]:g} s are missing in {name} before this row ({lost} samples in all, the interval is"
+        remedy = "cut the run there, or record it again, or state a lower sample_rate_hz"
+        raise InvalidLog(path, f"{sentence} {interval:g} s); {remedy}", int(rows[k + 1]))
+    notes += [f"{name}: {what}" for what in _lost(step, rows, interval, longest, missing)]
     even, remark = _evenness(t, interval, bool(missing or long.size))
     notes += [f"{name}: {remark}"] if remark else []
     gaps = tuple((float(t[k]), float(t[k + 1])) for k in long)
@@ -354,8 +354,10 @@ def _longest(step: FloatArray) -> float:
 
 
 def _interval(step: FloatArray) -> float:
-    """Estimate the interval of samples: the mean of steps without lost rows; of ten steps together if they jitter."""
+    """Estimate the interval of samples without lost rows: the mean step; of ten steps together if they jitter."""
     usual = step[step <= 1.5 * np.median(step)]
+    if step.max() <= 1.8 * np.median(step):
+        return float(step.mean())
     if len(step) < 4 * _TOGETHER or usual.std() <= 0.1 * usual.mean():
         return float(usual.mean())
     total = np.cumsum(np.concatenate([[0.0], step]))
@@ -371,23 +373,16 @@ def _between_faults(t: FloatArray, fault: BoolArray, span: Span) -> slice:
     return slice(begin, int(after[0]) + 1 if after.size else None)
 
 
-def _check_gaps(
-    path: str, name: str, step: FloatArray, rows: IntArray, interval: float, missing: int, long: Sequence[int]
-) -> None:
-    """Refuse gaps that are too long, and samples missing throughout."""
-    if not len(long) and missing <= MOST_MISSING * len(rows):
-        return
-    k = int(np.argmax(step))
-    lost = missing + int(np.sum(np.round(step[list(long)] / interval) - 1.0))
-    sentence = f"{step[k]:g} s are missing in {name} before this row ({lost} samples in all, the interval is"
-    remedy = "cut the run there, or record it again"
-    if not len(long):
-        remedy = f"record it again, or state a lower sample_rate_hz than {1.0 / interval:.4g}"
-    raise InvalidLog(path, f"{sentence} {interval:g} s); {remedy}", int(rows[k + 1]))
-
-
-def _most(step: FloatArray, interval: float, longest: float) -> int:
-    return round(float(step[step <= longest].max()) / interval) - 1
+def _lost(step: FloatArray, rows: IntArray, interval: float, longest: float, missing: int) -> list[str]:
+    """Describe gaps, and samples that were bridged."""
+    long, notes = np.flatnonzero(step > longest), []
+    if long.size:
+        sentence = f"{long.size} gaps of up to {step[long].max():.3g} s (first: before row {rows[long[0] + 1]})"
+        notes.append(f"{sentence} are too long to be bridged: the run is cut there")
+    if missing:
+        most = round(float(step[step <= longest].max()) / interval) - 1
+        notes.append(f"{missing} samples are missing, up to {most} in a row; bridged")
+    return notes
 
 
 def _evenness(t: FloatArray, interval: float, lost: bool) -> tuple[bool, str]:
@@ -462,7 +457,8 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     """Replace single values that are far off their neighbours as if they were lost; name the first, and its row."""
     if len(values) < 10:
         return values, ""
-    low, high = np.quantile(values, (0.005, 0.995))
+    end = max(2, len(values) // 200)
+    low, high = np.partition(values, (end, len(values) - 1 - end))[[end, -1 - end]]
     limit = SPIKE * float(high - low)
     suspect = np.flatnonzero((values > high + limit) | (values < low - limit))
     if not suspect.size or limit == 0.0 or suspect.size > max(2, _MOST_SPIKES * len(values)):

@@ -173,8 +173,7 @@ def _chosen(robot: Robot, measured: MeasuredSignals, period: float | None) -> Cu
     band = choose_band(robot, [raw_run(run, replace(measured, dq=None))])
     if band is None:
         raise ExcitorError(
-            "lowpass_hz is missing, and the log is too short or too still to show what it should be: differentiated "
-            "twice without a low-pass, the noise of positions would pass for accelerations; state about 10 times the "
+            "lowpass_hz is missing, and the log is too short or too still to choose it by; state about 10 times the "
             "highest frequency of the motion, Hz"
         )
     return Cutoff(band.hz, band.sentence)

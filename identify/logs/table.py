@@ -123,37 +123,29 @@ def read_text_table(
         notes.append(f"row {body[-1][0]} is cut short; it is left out")
         lines.pop()
     rows = np.array([number for number, _ in body[: len(lines)]], dtype=np.int64)
-    left = frozenset(range(width)) - {k for k in range(width) if wanted is None or _is_wanted(k, headings, wanted)}
-    values, words = numbers(path, lines, rows, width, dialect, text=text, left=left)
+    left = None if text else frozenset[int]()
+    if wanted is not None:
+        names = headings or ("",) * width
+        left = frozenset(k for k in range(width) if k + 1 not in wanted and names[k] not in wanted)
+    values, words = numbers(path, lines, rows, width, dialect, left)
     return TextTable(path, headings, values, rows, words, tuple(notes))
 
 
-def _is_wanted(k: int, headings: tuple[str, ...], wanted: Sequence[str | int]) -> bool:
-    return k + 1 in wanted or (bool(headings) and headings[k] in wanted)
-
-
 def numbers(
-    path: Path,
-    lines: list[str],
-    rows: IntArray,
-    width: int,
-    dialect: Dialect,
-    *,
-    text: bool,
-    left: frozenset[int] = frozenset(),
+    path: Path, lines: list[str], rows: IntArray, width: int, dialect: Dialect, left: frozenset[int] | None
 ) -> tuple[FloatArray, frozenset[int]]:
-    """Read lines of cells; columns that begin with a word are text and hold no numbers, as those that are `left`."""
+    """Read lines of cells but for the columns that are `left`; if None, but for those that begin with a word."""
     for line, row in zip(lines, rows, strict=True):
         count = len(dialect.split(line))
         if count != width:
             raise InvalidLog(path, f"has {count} entries, expected {width}", int(row))
-    first = dialect.split(lines[0])
-    words = left | {k for k, cell in enumerate(first) if text and not _is_value(cell, dialect)}
+    if left is None:
+        left = frozenset(k for k, cell in enumerate(dialect.split(lines[0])) if not _is_value(cell, dialect))
     values = np.full((len(lines), width), np.nan)
-    kept = [k for k in range(width) if k not in words]
+    kept = [k for k in range(width) if k not in left]
     if kept:
         values[:, kept] = _parsed(path, lines, rows, kept, dialect)
-    return values, words
+    return values, left
 
 
 def _is_value(cell: str, dialect: Dialect) -> bool:
