@@ -204,7 +204,7 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
     if settings.lowpass_hz is None:
         open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
-    training = [run for run in open_runs if run.role == "identify"]
+    training = [run for run in open_runs if run.role == "identify"] or open_runs
     if settings.lowpass_hz is not None or any(read[run.name].dq is None or not _once(run) for run in open_runs):
         read = {name: replace(measured, dq=None) for name, measured in read.items()}
     raws = [raw_run(run, read[run.name]) for run in training]

@@ -1,6 +1,7 @@
 """Logs of arms that other simulators integrate, identified by `[log]` and `[[run]]` alone."""
 
 import json
+
 import numpy as np
 import pandas as pd
 import pytest
