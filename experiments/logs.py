@@ -233,7 +233,7 @@ def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, Measure
         for part, own in _between_gaps(run, measured, campaign.folder / run.log):
             runs.append(part)
             read[part.name] = own
-    if len(runs) == len(campaign.content.run):
+    if runs == list(campaign.content.run):
         return campaign, read
     return replace(campaign, content=campaign.content.model_copy(update={"run": runs})), read
 
@@ -342,7 +342,10 @@ def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None 
     if run.program is not None:
         return read_program(campaign, run)[0]
     if measured is None:
-        measured = read_measured(campaign, run)
+        parts = _between_gaps(run, read_measured(campaign, run), path)
+        if len(parts) > 1:
+            raise InvalidLog(path, f"run {run.name!r} has gaps; write a run for each part between them: from_s, to_s")
+        ((run, measured),) = parts
     cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
     band = campaign.band
     if band is not None and cutoff.reason == band.sentence:

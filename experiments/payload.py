@@ -613,7 +613,8 @@ def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, 
     difference is noise, and the delay is 0.
     """
     made: dict[str, tuple[Samples, Alignment | None]] = {}
-    campaign = replace(campaign, band=settle(campaign)[0].band)
+    if campaign.content.processing.lowpass_hz is None:
+        campaign = replace(campaign, band=settle(campaign)[0].band)
     for run in campaign.content.run:
         on = is_loaded(campaign, run)
         made[run.name] = read_run_aligned(replace(campaign, robot=guess if on else planned), run, unknown_load=on)

@@ -32,7 +32,7 @@ MOST = 15_000  # samples whose equations are set up
 STRETCH = 4.0  # s at least of a long log, that a block is cut from
 SURE = 4.0  # standard errors of the paired difference from which one band is surely better than another
 TOO_FAR = 2.0**1.5  # times narrower or wider than the best: bands within twice are never refused
-WORTH = 1.002  # times the error, that a refused band costs at least
+WORTH = 1.0005  # times the error, that a refused band costs at least
 COUPLED = 2.5  # rate of thinned equations over the cut-off: the thinning filter ends at the cut-off too
 
 
