@@ -128,7 +128,7 @@ def choose_band(
     """Choose the low-pass of runs by cross-validation over contiguous blocks; None where the runs are too poor for it.
 
     Error of a band f: Σ_b Σ_j ‖τ_bj - W_bj(f) β_{-b}(f)‖² / σ_j², with β_{-b} fitted to the blocks of other folds and
-    σ_j the residual of joint j at the best band. Differences are judged by blocks, in pairs: d_b = log e_b(f)/e_b(f*).
+    σ_j the residual of joint j at a pilot's band. Differences are judged by blocks, in pairs: d_b = log e_b(f)/e_b(f*).
     Settings: rows (dead zone and settling), stated (a cut-off to compare, Hz).
     """
     segments = [part for run in runs for part in _parts(run)]
@@ -137,19 +137,18 @@ def choose_band(
     if not 0.0 < lowest < highest:
         return None
     grid = lowest * STEP ** np.arange(int(np.log(highest / lowest) / np.log(STEP)) + 1)
-    problem = _Problem.build(robot, segments, min(10.0 * lowest, highest), rows or Rows())
-    if problem is None:
+    pilot = min(10.0 * lowest, highest)
+    problem = _Problem.build(robot, segments, pilot, rows or Rows())
+    weights = None if problem is None else problem.weights(pilot)
+    if problem is None or weights is None:
         return None
     keys: list[tuple[Source, float]] = [("positions", float(hz)) for hz in grid]
     if all(part.dq is not None for part in segments):
         keys += [("velocities", float(hz)) for hz in grid]
     if stated is not None:
         keys.append(("positions", min(stated, 0.49 * highest / HIGHEST)))
-    errors = problem.errors(keys)
-    if errors is None:
-        return None
-    choice = _chosen(keys[: len(keys) - (stated is not None)], errors, stated)
-    return replace(choice, explained_hz=problem.explained_to(choice.source, choice.hz, lowest))
+    choice = _chosen(keys[: len(keys) - (stated is not None)], problem.errors(keys, weights), stated)
+    return replace(choice, explained_hz=problem.explained_to(choice.source, choice.hz, lowest, weights))
 
 
 def power_band(q: FloatArray, rate: float) -> float:
@@ -229,21 +228,24 @@ class _Problem:
             blocks += [(number, slice(a, b, stride)) for a, b in pairwise(ends.tolist())]
         return cls(robot, columns, runs, kept, blocks) if len(blocks) > FOLDS else None
 
-    def errors(self, keys: Sequence[tuple[Source, float]]) -> FloatArray | None:
-        """Compute each candidate's squared error, weighted by joints, of every block, (n_candidates, n_blocks)."""
-        sums = [self._sums(source, hz) for source, hz in keys]
-        count, power = np.sum(sums[0][3], axis=0), np.sum(sums[0][2], axis=0)
+    def weights(self, hz: float) -> FloatArray | None:
+        """Compute 1 / σ² of each joint's held-out residuals at one band, (n_joints,); None where rows are too few."""
+        sums = self._sums("positions", hz)
+        count, power = sums[3].sum(axis=0), sums[2].sum(axis=0)
         seen = (count > 0) & (power > 0.0)
         if count.sum() < 3 * len(self.columns) or not seen.any():
             return None
         weights = np.where(seen, count / np.where(seen, power, 1.0), 0.0)
         for _ in range(2):
-            by_joint = np.array([_held_out(one, weights) for one in sums])  # (n_candidates, n_blocks, n_joints)
-            best = by_joint[np.argmin((by_joint @ weights).sum(axis=1))].sum(axis=0)
-            weights = np.where(seen, count / np.maximum(best, 1e-12 * power + 1e-300), 0.0)
-        return np.asarray(by_joint @ weights)
+            left = np.maximum(_held_out(sums, weights).sum(axis=0), 1e-12 * power + 1e-300)
+            weights = np.where(seen, count / left, 0.0)
+        return weights
 
-    def explained_to(self, source: Source, hz: float, lowest: float) -> float:
+    def errors(self, keys: Sequence[tuple[Source, float]], weights: FloatArray) -> FloatArray:
+        """Compute each candidate's squared error, weighted by joints, of every block, (n_candidates, n_blocks)."""
+        return np.array([_held_out(self._sums(source, hz), weights) @ weights for source, hz in keys])
+
+    def explained_to(self, source: Source, hz: float, lowest: float, weights: FloatArray) -> float:
         """Find the frequency up to which a motion explains torques: residuals stay below half of their power.
 
         Spectra are those of half octaves, over the residual's size joint by joint.
@@ -251,11 +253,6 @@ class _Problem:
         from scipy.signal import welch
 
         sums = self._sums(source, hz)
-        count, power = sums[3].sum(axis=0), sums[2].sum(axis=0)
-        weights = np.where(count > 0, count / np.maximum(power, 1e-300), 0.0)
-        for _ in range(2):
-            left = np.sum(_held_out(sums, weights), axis=0)
-            weights = np.where(count > 0, count / np.maximum(left, 1e-12 * power + 1e-300), 0.0)
         beta, found = _fold_parameters(sums, weights), []
         errors = [run.tau.copy() for run in self.runs]
         motions = [low_passed(run, hz, source) for run in self.runs]
