@@ -51,7 +51,7 @@ class Run(Table):
 class Processing(Table):
     """Processing of the samples before regression."""
 
-    lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency
+    lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency, else from the data
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []

@@ -172,7 +172,7 @@ def _chosen(robot: Robot, measured: MeasuredSignals, period: float | None) -> Cu
     run = RunOfLog(name="log", log="log", period_s=period)
     band = choose_band(robot, [raw_run(run, replace(measured, dq=None))])
     if band is None:
-        raise ExcitorError(
+        raise ValueError(
             "lowpass_hz is missing, and the log is too short or too still to choose it by; state about 10 times the "
             "highest frequency of the motion, Hz"
         )
