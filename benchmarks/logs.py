@@ -352,6 +352,7 @@ def measured(motion: Motion, sensors: Sensors, seed: int) -> Motion:
         at = np.delete(at, rng.integers(10, len(at), size=len(at) // 100))
     q = np.round(q[at] / sensors.quantum) * sensors.quantum
     walk = np.cumsum(rng.normal(size=(len(at), q.shape[1])), axis=0) / np.sqrt(len(at))
+    walk -= walk.mean(axis=0)  # else nobody could say what the true offset is
     chatter = np.sin(2.0 * np.pi * 73.0 * t[at, None] + rng.uniform(0.0, 6.0, q.shape[1])) * np.sqrt(2.0)
     errors = sensors.noise * rng.normal(size=q.shape) + sensors.drift * walk + sensors.chatter * chatter
     return t[at], q, dq[at] + 2e-3 * rng.normal(size=q.shape), tau[at] + size * errors
