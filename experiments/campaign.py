@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
@@ -18,6 +18,9 @@ from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import SUFFIXES, catalog_names, read_content, read_text, robot_of, unclear_part
 from excitor.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from excitor.identify.band import BandChoice
 
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
@@ -49,7 +52,7 @@ class Run(Table):
 class Processing(Table):
     """Processing of the samples before regression."""
 
-    lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency
+    lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency, else from the data
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []
@@ -373,6 +376,9 @@ class OpenCampaign:
     robot: Robot
     robot_source: str | Path
     text: str  # of campaign.toml
+    band: "BandChoice | None" = (
+        None  # of the motion, where it was chosen from the logs, or compared with the stated one
+    )
 
     @property
     def digest(self) -> str:

@@ -349,8 +349,8 @@ def check_values(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None
         reference = answer(REFERENCE, prepared.problem)
     if reference.intervals is None:
         return
-    settings = prepared.examined.campaign.content.identify
-    findings = allowed(impossible_values(prepared.problem.robot, reference.intervals), settings.allow)
+    robot, settings = prepared.problem.robot, prepared.examined.campaign.content.identify
+    findings = allowed(impossible_values(robot, reference.intervals, prepared.examined.training), settings.allow)
     if not usable(findings):
         raise UnusableData((*prepared.examined.findings, *findings))
 

@@ -16,7 +16,15 @@ from excitor.experiments.align.channels import check_payload
 from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import filter_sentences, load_torques, read_run_aligned, robot_of_run
+from excitor.experiments.logs import (
+    band_findings,
+    dead_zone,
+    filter_sentences,
+    load_torques,
+    read_run_aligned,
+    robot_of_run,
+    settle,
+)
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
@@ -31,7 +39,7 @@ from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
 from excitor.identify.reduce import Reduction, Rule
-from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled
+from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
@@ -223,7 +231,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
     intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
-    findings = (*examined.findings, *allowed(impossible_values(campaign.robot, intervals), settings.allow))
+    doubtful = impossible_values(campaign.robot, intervals, examined.training)
+    findings = (*examined.findings, *allowed(doubtful, settings.allow))
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
@@ -354,8 +363,9 @@ def spread_of(regression: Regression, model: Delivered) -> float:
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     """Read all runs of a campaign; currents without a law become those of one drive."""
     unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
-    own = replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign
-    read = {run.name: read_run_aligned(own, run) for run in campaign.content.run}
+    own, logs = settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
+    campaign = replace(own, robot=campaign.robot)
+    read = {run.name: read_run_aligned(own, run, measured=logs.pop(run.name, None)) for run in own.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
@@ -403,7 +413,8 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
-    findings = (*load_findings(runs), *examine_all(runs))
+    allow = campaign.content.identify.allow
+    findings = (*allowed(band_findings(runs.campaign), allow), *load_findings(runs), *examine_all(runs))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -521,24 +532,49 @@ def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Findin
     )
 
 
-def impossible_values(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
-    """List friction and rotor inertias whose intervals are below 0: a wrong sign, scale, filter or clock causes it."""
+def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples] = ()) -> tuple[Finding, ...]:
+    """List friction and rotor inertias whose intervals are below 0: a wrong sign, scale, filter or clock causes it.
+
+    Where the friction of its joints resists on the whole, the data may be right: it is a doubt.
+    """
     base = base_parameters(robot)
     plain = {name for name, form in zip(base.names, regroupings(robot, base), strict=True) if name == form}
     positive = {term.parameter: "friction cannot drive a joint" for term in robot.drive.friction
                 if friction_model(term).sign == "positive"}  # fmt: skip
     positive |= {rotor.parameter: "no rotor has that" for rotor in robot.drive.rotors if rotor.parameter in plain}
+    impossible = [
+        (name, float(value), float(high))
+        for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
+        if name in positive and high < 0.0
+    ]
+    friction = {term.parameter for term in robot.drive.friction}
+    drives = _driving(robot, intervals, runs) if impossible else {}
     return tuple(
         Finding(
-            "unusable",
-            "friction" if why.startswith("friction") else "inertia",
-            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {why}",
+            "unusable" if drives.get(name, True) else "doubtful",
+            "friction" if name in friction else "inertia",
+            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {positive[name]}"
+            + ("" if drives.get(name, True) else ", although all friction of the joint together resists"),
             "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
-            {"value": float(value), "high": float(high)},
+            {"value": value, "high": high},
         )
-        for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
-        if (why := positive.get(name, "")) and high < 0.0
+        for name, value, high in impossible
     )
+
+
+def _driving(robot: Robot, intervals: Intervals, runs: Sequence[Samples]) -> dict[str, bool]:
+    """Find, for each friction parameter, whether all friction of a joint that it acts on drives it along the runs."""
+    moving = [run for run in runs if not run.static]
+    own = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
+    values = {name: value for name, value in zip(intervals.names, intervals.values, strict=True) if name in own}
+    if not moving:
+        return dict.fromkeys(values, True)
+    seen = subset(robot, moving)
+    columns = {name: seen.W[:, :, seen.names.index(name)] for name in values if name in seen.names}
+    torque = sum((values[name] * column for name, column in columns.items()), np.zeros(seen.tau.shape))
+    power = np.sum(torque * seen.motion.dq, axis=0)
+    acts = {name: np.any(column != 0.0, axis=0) for name, column in columns.items()}
+    return {name: name not in acts or bool((power[acts[name]] < 0.0).any()) for name in values}
 
 
 def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
@@ -562,9 +598,7 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    limits = campaign.robot.limits.velocity
-    dead_zone = np.where(np.isfinite(limits), settings.dead_zone_percent / 100.0 * limits, 0.0)
-    return Rows(decimate=thinner(campaign), dead_zone=dead_zone, settling=settings.settling_s)
+    return Rows(decimate=thinner(campaign), dead_zone=dead_zone(campaign), settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log10
+from math import ceil, floor, prod
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +23,18 @@ from excitor.experiments.manifest import (
     read_manifest,
 )
 from excitor.experiments.setup import loaded
-from excitor.identify.diagnose import several
+from excitor.identify.band import HIGHEST, RawRun, choose_band, low_passed, power_band, thinning_factor
+from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
-from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
 from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
+from excitor.identify.regression import Rows, near_reversals
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import torque_from_current
@@ -182,10 +185,14 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
 
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
 POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
-HIGHEST = 0.4  # of the sampling rate, that a cut-off is chosen at
-BAND = 0.999  # of the power of positions, below the highest frequency of a motion
 FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
-STILL = 0.01  # rad or m: a joint that travels less shows no band
+_RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
+_FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
+_SHORTEST = 1.0  # s between two gaps, that are worth a run
+_STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
+REACH = 0.8  # periods of its cut-off, that a thinning filter spreads reversals of friction by
+MOST_SETTLING = 0.4  # of all rows, that are left out about reversals where it is widened
+EQUATIONS = 10  # a parameter, that thinning leaves at least
 
 
 def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
@@ -233,18 +240,172 @@ def load_torques(robot: Robot, load: Payload, motion: Motion) -> FloatArray:
     return rigid_torque(robot, motion, phi)
 
 
-def read_run(campaign: OpenCampaign, run: Run) -> Samples:
-    """Read and process one run as the campaign declares it; torques are those of the arm without a stated payload."""
-    return read_program(campaign, run)[0] if run.program else without_load(campaign, run, _read_run(campaign, run))
+def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
+    """Choose from the logs what a campaign leaves open of its processing; return also the logs that were read.
+
+    Without a stated low-pass, runs without a plan get the band that predicts the torques of held-out blocks best, and
+    their equations are thinned to it. A stated low-pass is compared with that band.
+    """
+    settings = campaign.content.processing
+    if campaign.content.matlab is not None:
+        return campaign, {}
+    campaign, read = _read_apart(campaign)
+    open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
+    if settings.lowpass_hz is None:
+        open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
+    training = [run for run in open_runs if run.role == "identify"] or open_runs
+    if settings.lowpass_hz is not None or any(read[run.name].dq is None or not _once(run) for run in open_runs):
+        read = {name: replace(measured, dq=None) for name, measured in read.items()}
+    raws = [raw_run(run, read[run.name]) for run in training]
+    rows = Rows(dead_zone=dead_zone(campaign), settling=settings.settling_s)
+    choice = choose_band(campaign.robot, raws, rows=rows, stated=settings.lowpass_hz) if raws else None
+    if choice is None or settings.lowpass_hz is not None:
+        return replace(campaign, band=choice), read
+    alone = len(open_runs) == len(campaign.content.run) and all(_once(run) for run in open_runs)
+    if alone and not settings.decimate:
+        stages = _thinning(campaign.robot, raws, min(choice.hz, choice.explained_hz))
+        settling = _settling(campaign, raws, choice.hz, prod(stages)) if stages else settings.settling_s
+        settings = settings.model_copy(update={"decimate": stages, "settling_s": settling})
+    content = campaign.content.model_copy(update={"processing": settings})
+    return replace(campaign, content=content, band=choice), read
 
 
-def _read_run(campaign: OpenCampaign, run: Run) -> Samples:
+def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
+    """Read all logs without a program; a run with gaps becomes several, each of which ends at the next gap."""
+    runs: list[Run] = []
+    read: dict[str, MeasuredSignals] = {}
+    for run in campaign.content.run:
+        if run.program is not None:
+            runs.append(run)
+            continue
+        measured = read_measured(campaign, run)
+        for part, own in _between_gaps(run, measured, campaign.folder / run.log):
+            runs.append(part)
+            read[part.name] = own
+    if runs == list(campaign.content.run):
+        return campaign, read
+    return replace(campaign, content=campaign.content.model_copy(update={"run": runs})), read
+
+
+def _between_gaps(run: Run, measured: MeasuredSignals, path: Path) -> list[tuple[Run, MeasuredSignals]]:
+    """Cut a run at the gaps of its log, each part with what was recorded between two gaps."""
+    if not measured.gaps:
+        return [(run, measured)]
+    rate, end = measured.sample_rate_hz, measured.start + (len(measured.q) - 1) / measured.sample_rate_hz
+    begins = [measured.start, *(b for _, b in measured.gaps)]
+    spans = zip(begins, [*(a for a, _ in measured.gaps), end], strict=True)
+    whole = [(a, b, max(a, run.from_s or 0.0), min(b, end if run.to_s is None else run.to_s)) for a, b in spans]
+    parts = [(a, b, since, until) for a, b, since, until in whole if until - since >= _SHORTEST]
+    if not parts or (len(parts) > 1 and (run.static or not _once(run))):
+        gaps = ", ".join(f"{a:.6g} to {b:.6g} s" for a, b in measured.gaps[:4])
+        raise InvalidLog(path, f"run {run.name!r}: rows are missing from {gaps}; state from_s and to_s between them")
+    found = []
+    for k, (a, b, since, until) in enumerate(parts, start=1):
+        rows = slice(ceil((a - measured.start) * rate - 1e-6), floor((b - measured.start) * rate + 1e-6) + 1)
+        name = run.name if len(parts) == 1 else f"{run.name} (part {k})"
+        part = run.model_copy(update={"name": name, "from_s": since, "to_s": until})
+        dq = None if measured.dq is None else measured.dq[rows]
+        start = measured.start + rows.start / rate
+        found.append((part, replace(measured, q=measured.q[rows], tau=measured.tau[rows], dq=dq, gaps=(), start=start)))
+    return found
+
+
+def dead_zone(campaign: OpenCampaign) -> FloatArray:
+    """Compute the speeds below which joints' equations are left out, (n_joints,)."""
+    limits, share = campaign.robot.limits.velocity, campaign.content.processing.dead_zone_percent / 100.0
+    return share * np.where(np.isfinite(limits), limits, 0.0)
+
+
+def band_findings(campaign: OpenCampaign) -> tuple[Finding, ...]:
+    """Find whether the data contradict the stated low-pass."""
+    band, stated = campaign.band, campaign.content.processing.lowpass_hz
+    if band is None or band.stated is None or stated is None or not band.contradicted:
+        return ()
+    remedy = f"write lowpass_hz = {band.hz:g} in [processing], or leave the line out"
+    data = {"stated_hz": stated, "best_hz": band.hz, "error": band.stated.error, "doubt": band.stated.doubt}
+    return (Finding("unusable", "band", f"processing.{band.refusal}", remedy, data),)
+
+
+def _once(run: Run) -> bool:
+    return run.period_s is None and run.cycle_s is None
+
+
+def _planned(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Cutoff | None:
+    return planned_cutoff(campaign.folder, run, measured.sample_rate_hz, measured.q)
+
+
+def raw_run(run: Run, measured: MeasuredSignals) -> RawRun:
+    """Cut a run to the part that counts; of a planned period, average its repetitions."""
+    rate = measured.sample_rate_hz
+    if run.period_s is not None:
+        n = _whole_period(run.period_s, rate)
+        q, tau = (average_periods(x, n, drop_periods=run.drop_periods).mean for x in (measured.q, measured.tau))
+        return RawRun(q, tau, rate, filter=lambda x, hz: periodic_lowpass(x, sample_rate_hz=rate, cutoff_hz=hz))
+    q, tau = (_counted(run, x, rate, measured.start) for x in (measured.q, measured.tau))
+    dq = None if measured.dq is None else _counted(run, measured.dq, rate, measured.start)
+    return RawRun(q, tau, rate, dq)
+
+
+def _counted(run: Run, x: FloatArray, rate: float, start: float = 0.0) -> FloatArray:
+    """Cut samples, the first of which is at `start`, to the part of a run that counts."""
+    begin = max(0, round(((run.from_s or 0.0) - start) * rate))
+    return x[begin : None if run.to_s is None else max(0, round((run.to_s - start) * rate) + 1)]
+
+
+def _thinning(robot: Robot, runs: Sequence[RawRun], hz: float) -> list[int]:
+    """Choose stages of decimation such that torques and columns end where the motion explains them."""
+    least = EQUATIONS * len(base_parameters(robot)) // robot.n_joints
+    longest = min(len(run.q) for run in runs) // (2 * _STAGE)
+    total = sum(len(run.q) for run in runs)
+    factor = min(longest, *(thinning_factor(run.rate, hz, total, least) for run in runs))
+    stages: list[int] = []
+    for left in range(ceil(np.log(max(factor, 1)) / np.log(_LARGEST_STAGE)), 0, -1):
+        stages.append(floor(factor ** (1.0 / left) + 1e-9))
+        factor //= stages[-1]
+    return [stage for stage in stages if stage > 1]
+
+
+def _settling(campaign: OpenCampaign, runs: Sequence[RawRun], hz: float, factor: int) -> float:
+    """Widen what is left out about reversals by what a thinning filter spreads them, as long as most rows remain."""
+    stated, slow = campaign.content.processing.settling_s, dead_zone(campaign)
+    motions = [low_passed(run, hz).dq for run in runs]
+    for share in (1.0, 0.5):
+        within = min(stated + share * REACH * factor / (0.4 * runs[0].rate), 1.0)
+        near = [
+            near_reversals(campaign.robot, dq, run.rate, within=within, slow=slow)
+            for dq, run in zip(motions, runs, strict=True)
+        ]
+        left = float(np.sum(~np.concatenate(near))) / factor
+        enough = left >= EQUATIONS * len(base_parameters(campaign.robot))
+        if enough and np.mean(np.concatenate(near)) <= MOST_SETTLING:
+            return round(within, 3)
+    return stated
+
+
+def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None = None) -> Samples:
+    """Read and process one run as the campaign declares it; torques are those of the arm without a stated payload.
+
+    `measured`: its log, where it was read already.
+    """
+    if run.program is not None:
+        return read_program(campaign, run)[0]
+    return without_load(campaign, run, _read_run(campaign, run, measured))
+
+
+def _read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None) -> Samples:
     path = campaign.folder / run.log
     if campaign.content.matlab is not None:
         return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
     settings = campaign.content.processing
-    measured = read_measured(campaign, run)
+    if measured is None:
+        parts = _between_gaps(run, read_measured(campaign, run), path)
+        if len(parts) > 1:
+            raise InvalidLog(path, f"run {run.name!r} has gaps; write a run for each part between them: from_s, to_s")
+        ((run, measured),) = parts
     cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
+    band = campaign.band
+    if band is not None and cutoff.reason == band.sentence:
+        measured = replace(measured, steps=(*measured.steps, Step("choose the band", band.settings)))
     try:
         if run.period_s is not None:
             return average_plan(run, cutoff, measured)
@@ -253,17 +414,23 @@ def _read_run(campaign: OpenCampaign, run: Run) -> Samples:
             return average_process(run, measured)
         if run.static:
             return static_poses(campaign, run, measured)
-        return one_pass(run, settings, measured)
+        by_velocity = band is not None and band.source == "velocities" and cutoff.reason == band.sentence
+        return one_pass(run, settings, measured if by_velocity else replace(measured, dq=None))
     except ValueError as error:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
 
 
 def read_run_aligned(
-    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
+    campaign: OpenCampaign,
+    run: Run,
+    *,
+    unknown_load: bool = False,
+    found: Alignment | None = None,
+    measured: MeasuredSignals | None = None,
 ) -> tuple[Samples, Alignment | None]:
     """Read a run, and its alignment where it has a plan, see `read_program`; files are named from the folder."""
     if run.program is None:
-        samples, alignment = read_run(campaign, run), None
+        samples, alignment = read_run(campaign, run, measured), None
     else:
         samples, alignment = read_program(campaign, run, unknown_load=unknown_load, found=found)
     return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
@@ -311,20 +478,64 @@ def _from_folder(step: Step, folder: Path) -> Step:
 def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
     """Read the log of a run without a program, on the joint side."""
     assert campaign.content.log is not None
-    log = read_log(campaign.folder / run.log, campaign.content.log, campaign.robot.joint_names)
-    return joint_side(campaign.robot, log)
+    declared, robot, path = campaign.content.log, campaign.robot, campaign.folder / run.log
+    span = (run.from_s or 0.0, np.inf if run.to_s is None else run.to_s)
+    log = read_log(path, declared, robot.joint_names, span)
+    measured = joint_side(robot, log)
+    problem = "" if run.static else implausible(robot, declared, measured)
+    if problem:
+        raise InvalidLog(path, problem)
+    return measured
+
+
+def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) -> str:
+    """Describe the line that a column map lacks, where the clock or the angles are surely in another unit; else "".
+
+    Speeds are those over 20 ms at least, beside the limits of joints, or what no joint does.
+    """
+    rate = measured.sample_rate_hz
+    lag = max(1, round(0.02 * rate))
+    if len(measured.q) < 10 * lag:
+        return ""
+    speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
+    turning = ~robot.mechanism.prismatic
+    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
+    if (
+        declared.time is not None
+        and "time_unit" not in declared.model_fields_set
+        and not _RATES[0] <= rate <= _RATES[1]
+    ):
+        for unit, seconds in SECONDS.items():
+            if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
+                return (
+                    f"stamps are {1.0 / rate:.4g} s apart and joints no faster than {speed.max():.2g} rad/s: they look "
+                    f'like {unit}; add this line to [log]: time_unit = "{unit}" (or "s", if that is what they are)'
+                )
+    position = next((entry for entry in declared.signals if entry.kind == "position"), None)
+    fast = turning & (speed > 5.0 * limits)
+    in_degrees = (speed * np.pi / 180.0 <= 1.5 * limits)[turning].all()
+    if position is not None and position.unit == "rad" and fast.any() and in_degrees:
+        joint = robot.joint_names[int(np.argmax(speed / limits))]
+        return (
+            f"joint {joint} moves at {speed.max():.3g} rad/s: its positions look like degrees; in [[log.signals]] of "
+            'kind = "position" write unit = "deg" (or correct the limits of the robot)'
+        )
+    return ""
 
 
 def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
     """Choose the cut-off of a run's positions, sampled at `rate` in Hz; InvalidCampaign where nothing determines it.
 
-    The campaign states it; else it is 10 times the highest frequency that the run's plan declares. Held poses enter by
-    their means: their filter only finds where the robot stands. `q` are positions that must agree with the plan.
+    The campaign states it; else it is 10 times the highest frequency that the run's plan declares; else it is what
+    `settle` chose. Held poses enter by their means: their filter only finds where the robot stands. `q` are positions
+    that must agree with the plan.
     """
     stated = campaign.content.processing.lowpass_hz
     if stated is not None:
         return Cutoff(stated, STATED)
     chosen = Cutoff(POSES_HZ, "poses are held") if run.static else planned_cutoff(campaign.folder, run, rate, q)
+    if chosen is None and campaign.band is not None:
+        chosen = Cutoff(campaign.band.hz, campaign.band.sentence)
     if chosen is None:
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
     if chosen.hz > HIGHEST * rate:
@@ -334,8 +545,10 @@ def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | Non
 
 def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
     """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
-    if campaign.content.processing.lowpass_hz is None and any(
-        planned_cutoff(campaign.folder, run) is None for run in runs
+    if (
+        campaign.content.processing.lowpass_hz is None
+        and campaign.band is None
+        and any(planned_cutoff(campaign.folder, run) is None for run in runs)
     ):
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
 
@@ -353,7 +566,7 @@ def planned_cutoff(folder: Path, run: Run, rate: float = 0.0, q: FloatArray | No
     if name is None:
         return None
     hz = bands[name]
-    if name != run.name and q is not None and power_band(run, q, rate) > FASTER * (hz + rate / len(q)):
+    if name != run.name and q is not None and power_band(_counted(run, q, rate), rate) > FASTER * (hz + rate / len(q)):
         return None
     whose = "" if name == run.name else f" of the run {name!r}"
     return Cutoff(MARGIN * hz, f"{MARGIN:g} times {hz:.4g} Hz, the highest planned frequency{whose}")
@@ -393,58 +606,16 @@ def _travelling(run: Motions) -> list[float]:
     return [move.edge for move in run.moves if move.measured and not move.still]
 
 
-def power_band(run: Run, q: FloatArray, rate: float) -> float:
-    """Compute the frequency below which 99.9 % of each moving joint's power is, Hz; 0 where none moves.
-
-    It is that of the positions in the part of the run that counts, under a Hann window.
-    """
-    q = q[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
-    if len(q) < 3:
-        return 0.0
-    moving = np.ptp(q, axis=0) > STILL
-    if not moving.any():
-        return 0.0
-    x = (q[:, moving] - q[:, moving].mean(axis=0)) * np.hanning(len(q))[:, None]
-    power = np.cumsum(np.abs(np.fft.rfft(x, axis=0)) ** 2, axis=0)
-    return float(np.argmax(power >= BAND * power[-1], axis=0).max() * rate / len(q))
-
-
 def missing_lowpass(campaign: OpenCampaign) -> str:
-    """Describe which runs lack a low-pass, and which line of campaign.toml adds one."""
-    bands = _unplanned_bands(campaign)
-    highest = max((band for band, _ in bands.values()), default=0.0)
+    """Describe which line of campaign.toml is missing, where neither a plan nor the logs say it."""
     table = "" if "processing" in campaign.content.model_fields_set else "[processing]\n"
     place = "add this line to its table [processing]" if not table else "add these lines at its end"
-    if bands and all(0.0 < MARGIN * highest <= HIGHEST * rate for _, rate in bands.values()):
-        step = 10.0 ** (floor(log10(MARGIN * highest)) - 1)
-        value = f"{step * ceil(MARGIN * highest / step * (1.0 - 1e-9)):.6g}"
-        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power is"
-    else:
-        value, why = "HZ", f"{MARGIN:g} times the highest frequency of the commanded motion; the logs do not show it"
     return (
-        f"processing.lowpass_hz: is missing, and no plan (design.json, or a manifest.json of programs) declares the "
-        f"motion of {several([repr(name) for name in bands])}. Differentiated twice without a low-pass, the positions' "
-        f"noise would appear as accelerations. Nothing was written; {place}, and run the command again:\n"
-        f"{table}lowpass_hz = {value}  # {why}"
+        "processing.lowpass_hz: is missing; no plan (design.json, or a manifest.json of programs) declares the motion, "
+        "and the logs are too short, too slow or too still to choose it by. Differentiated twice without a low-pass, "
+        f"the positions' noise would appear as accelerations. Nothing was written; {place}, and run the "
+        f"command again:\n{table}lowpass_hz = HZ  # {MARGIN:g} times the highest frequency of the commanded motion"
     )
-
-
-def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
-    """Estimate the band and the rate, Hz, of each run without a plan; 0 for a log that cannot be read."""
-    bands = {}
-    for run in campaign.content.run:
-        if run.program is not None or run.static:
-            continue
-        try:
-            measured = read_measured(campaign, run)
-        except (ExcitorError, OSError, ValueError):  # reported when this run itself is read
-            if planned_cutoff(campaign.folder, run) is None:
-                bands[run.name] = 0.0, 0.0
-            continue
-        q, rate = measured.q, measured.sample_rate_hz
-        if planned_cutoff(campaign.folder, run, rate, q) is None:
-            bands[run.name] = power_band(run, q, rate), rate
-    return bands
 
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
@@ -454,8 +625,13 @@ def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -
         "chosen_as": cutoff.reason,
         "true_cutoff": str(settings.true_cutoff),
     }
-    q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
-    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", details)))
+    rate, dq = measured.sample_rate_hz, measured.dq
+    return replace(
+        measured,
+        q=filtered(measured.q, rate, cutoff, settings),
+        dq=None if dq is None else filtered(dq, rate, cutoff, settings),
+        steps=(*measured.steps, Step("lowpass", details)),
+    )
 
 
 def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
@@ -475,18 +651,20 @@ def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
 
 
 def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Samples:
-    """Differentiate a run, and cut it to the part that counts."""
-    rate = measured.sample_rate_hz
+    """Differentiate a run, its measured velocities if it has them, and cut it to the part that counts."""
+    rate, dq = measured.sample_rate_hz, measured.dq
     motion = differentiated(measured.q, rate)
-    time = np.arange(len(measured.q)) / rate
+    if dq is not None:
+        motion = Motion(measured.q, dq, differentiate(dq, sample_rate_hz=rate))
+    time = measured.start + np.arange(len(measured.q)) / rate
     edge = settings.drop_ends / rate
-    kept = time >= max(run.from_s or 0.0, edge)
+    kept = time >= max(run.from_s or 0.0, measured.start + edge)
     kept &= time <= min(time[-1] if run.to_s is None else run.to_s, time[-1] - edge)
     if np.count_nonzero(kept) < 3:
         raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
     steps = (
         *measured.steps,
-        Step("differentiate", {"ends": "second-order"}),
+        Step("differentiate", {"ends": "second-order"} | ({} if dq is None else {"of": "measured velocities"})),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
     return Samples(run.name, motion[kept], measured.tau[kept], rate, steps=steps)
@@ -496,9 +674,7 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
     """Average whole periods of a planned run; the motion has the frequencies below the cut-off, exactly."""
     assert run.period_s is not None
     rate = measured.sample_rate_hz
-    n = round(run.period_s * rate)
-    if abs(n - run.period_s * rate) > 0.05:
-        raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
+    n = _whole_period(run.period_s, rate)
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
     motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
@@ -513,6 +689,16 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
         Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
     )
     return repeated(run.name, motion, tau, rate, steps)
+
+
+def _whole_period(period_s: float, rate: float) -> int:
+    n = round(period_s * rate)
+    if abs(n - period_s * rate) > 0.05:
+        raise ValueError(
+            f"period_s is {period_s}, not a whole number of samples at {rate:g} Hz; state a sample_rate_hz to resample "
+            "to in [log] of which it is"
+        )
+    return n
 
 
 def average_process(run: Run, measured: MeasuredSignals) -> Samples:

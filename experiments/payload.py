@@ -11,7 +11,7 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, PayloadRating
 from excitor.experiments.identification import findings_data, provenance, steps_data
-from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned
+from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned, settle
 from excitor.experiments.model import Model, read_model
 from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
@@ -596,6 +596,8 @@ def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, 
     difference is noise, and the delay is 0.
     """
     made: dict[str, tuple[Samples, Alignment | None]] = {}
+    if campaign.content.processing.lowpass_hz is None:
+        campaign = replace(campaign, band=settle(campaign)[0].band)
     for run in campaign.content.run:
         on = is_loaded(campaign, run)
         made[run.name] = read_run_aligned(replace(campaign, robot=guess if on else planned), run, unknown_load=on)

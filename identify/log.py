@@ -118,7 +118,8 @@ class Recording:
             seen.add(channel.name)
             if channel.t is not None:
                 check_measured(self.path, f"the time of {channel.name}", channel.t, channel.clock.rows)
-            check_measured(self.path, channel.name, channel.values, channel.clock.rows)
+            if channel.kind is not None:  # others are judged where a campaign declares what they are
+                check_measured(self.path, channel.name, channel.values, channel.clock.rows)
 
     def channel(self, name: str) -> Channel:
         """Find a channel by its name."""
@@ -148,6 +149,8 @@ class Log:
     signals: tuple[Signal, ...]
     notes: tuple[str, ...] = ()
     raw: Recording | None = None  # what the file held, on its own clocks
+    gaps: tuple[tuple[float, float], ...] = ()  # s from its beginning, that lost rows leave: values there are made up
+    skipped_s: float = 0.0  # of the file's beginning, which was cut off
     target: str = ""  # controller whose program it is of, where that is known
 
     @classmethod
@@ -201,6 +204,9 @@ class MeasuredSignals:
     tau: FloatArray
     sample_rate_hz: float
     steps: tuple[Step, ...]
+    dq: FloatArray | None = None  # measured velocities, where the log has them
+    gaps: tuple[tuple[float, float], ...] = ()  # s from the file's beginning, that lost rows leave
+    start: float = 0.0  # s from the file's beginning, of the first sample
 
 
 CURRENT = "current to torque"
@@ -232,50 +238,17 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     if effort.side == "motor" or effort.kind == "current":
         tau = joint_torques(robot, tau)
         steps.append(Step("torques to the joint side", {}))
-    return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps))
+    return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps), _velocities(robot, log), log.gaps, log.skipped_s)
 
 
-def even_rate(path: str, time: FloatArray, rows: Sequence[int]) -> tuple[FloatArray, float, list[str]]:
-    """Check a time base; return the mask of samples to keep, the rate in Hz, and notes on repairs.
-
-    Repeated stamps are dropped; time that runs backward, gaps and an uneven rate are refused with their row.
-    """
-    notes: list[str] = []
-    kept = np.ones(len(time), dtype=bool)
-    step = np.diff(time)
-    repeated = np.flatnonzero(step == 0.0)
-    if repeated.size:
-        kept[repeated + 1] = False
-        first = rows[repeated[0] + 1]
-        notes.append(f"{repeated.size} rows repeat the time of the row before (first: row {first}); they are left out")
-        rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
-        time = time[kept]
-        step = np.diff(time)
-    if len(time) < 3:
-        raise InvalidLog(path, f"has {len(time)} samples, expected at least 3")
-    backward = np.flatnonzero(step < 0.0)
-    if backward.size:
-        k = int(backward[0])
-        raise InvalidLog(path, f"time runs backward, from {time[k]:g} to {time[k + 1]:g} s", rows[k + 1])
-    interval = float(np.median(step))
-    gap = np.flatnonzero(step > 1.5 * interval)
-    if gap.size:
-        k = int(gap[0])
-        raise InvalidLog(
-            path,
-            f"{step[k]:g} s are missing before this row ({gap.size} gaps in all, the interval is {interval:g} s); "
-            "cut the run there, or record it again",
-            rows[k + 1],
-        )
-    jitter = float(np.abs(step - interval).max() / interval)
-    if jitter > 0.2:
-        k = int(np.argmax(np.abs(step - interval)))
-        raise InvalidLog(
-            path, f"the sampling interval varies by {100 * jitter:.0f} % ({step[k]:g} s here)", rows[k + 1]
-        )
-    if jitter > 0.01:
-        notes.append(f"time stamps jitter by up to {100 * jitter:.0f} % of the interval; an even rate is taken")
-    return kept, (len(time) - 1) / float(time[-1] - time[0]), notes
+def _velocities(robot: Robot, log: Log) -> FloatArray | None:
+    """Convert measured velocities to the joint side; None where the log has none of all joints."""
+    velocity = log.signal("velocity")
+    if velocity is None or velocity.values.shape[1] != robot.n_joints:
+        return None
+    if velocity.side == "joint":
+        return velocity.values
+    return np.asarray(joint_positions(robot, velocity.values) - joint_positions(robot, 0.0 * velocity.values[:1]))
 
 
 UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
@@ -293,9 +266,14 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
 
 
 EVEN = 0.01  # of an interval: stamps that deviate less are even
-LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer
-MOST_MISSING = 0.1  # of all samples
+LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
+SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
+_TOGETHER = 10  # steps of a jittering clock
+MOST_MISSING = 0.3  # of all samples
 _NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
+_RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
+
+Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,6 +286,8 @@ class Stamps:
     interval: float
     missing: int
     even: bool
+    gaps: tuple[Span, ...] = ()  # too long to be bridged, on the clock
+    skipped: float = 0.0  # s that were cut off in front
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,8 +300,11 @@ class Grid:
     notes: tuple[str, ...]
 
 
-def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]:
-    """Check a time base: repeated stamps are dropped, time that runs backward and long gaps refused with their row."""
+def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -> tuple[Stamps, list[str]]:
+    """Check a time base: repeated stamps are dropped, time that runs backward and long gaps refused with their row.
+
+    With a span, faults outside of it do not count, and long gaps within it are listed instead of refused.
+    """
     assert clock.t is not None
     t, rows, notes = clock.t, clock.rows, []
     kept = np.concatenate([[True], np.diff(t) != 0.0]) if len(t) else np.zeros(0, dtype=bool)
@@ -329,30 +312,100 @@ def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]
         first = rows[int(np.flatnonzero(~kept)[0])]
         sentence = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
         notes.append(f"{name}: {sentence}; they are left out")
-        t, rows = t[kept], rows[kept]
-    if len(t) < 3:
-        raise InvalidLog(path, f"{name} has {len(t)} samples, expected at least 3")
+    _check_count(path, name, int(np.count_nonzero(kept)))
+    whole = np.diff(t[kept])
+    longest = _longest(whole[whole > 0.0])
+    part = slice(None) if span is None else _between_faults(t[kept], (whole < 0.0) | (whole > longest), span)
+    chosen = np.flatnonzero(kept)[part]
+    skipped, t, rows = float(t[chosen[0]] - t[0]) if len(chosen) else 0.0, t[chosen], rows[chosen]
+    _check_count(path, name, len(t))
+    if len(chosen) < np.count_nonzero(kept):
+        notes.append(f"{name}: rows {rows[0]} to {rows[-1]} are used; time has gaps or runs backward beyond them")
+    kept = np.zeros(len(kept), dtype=bool)
+    kept[chosen] = True
     step = np.diff(t)
     if (step < 0.0).any():
         k = int(np.argmax(step < 0.0))
-        raise InvalidLog(path, f"time runs backward in {name}, from {t[k]:g} to {t[k + 1]:g} s", int(rows[k + 1]))
-    interval = float(np.mean(step[step <= 1.5 * np.median(step)]))
-    missing = int(np.sum(np.round(step / interval) - 1.0).clip(0))
-    longest = int(np.argmax(step))
-    if step[longest] > LONGEST_GAP * interval or missing > MOST_MISSING * len(t):
-        sentence = (
-            f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
-        )
+        sentence = f"time runs backward in {name}, from {t[k]:g} to {t[k + 1]:g} s"
         raise InvalidLog(
-            path, f"{sentence} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1])
+            path, f"{sentence}; let the run end before it, or begin after it: to_s, from_s", int(rows[k + 1])
         )
-    even_t = t[0] + (t[-1] - t[0]) / (len(t) - 1) * np.arange(len(t))
-    even = bool(np.abs(t - even_t).max() <= EVEN * interval)
+    interval, long = _interval(step), np.flatnonzero(step > longest)
+    near = step[step <= longest]
+    missing = max(0, round(float(near.sum()) / interval) - len(near))
+    if (long.size and span is None) or missing > MOST_MISSING * len(t):
+        k, lost = int(np.argmax(step)), missing + int(np.sum(np.round(step[long] / interval) - 1.0))
+        sentence = f"{step[k]:g} s are missing in {name} before this row ({lost} samples in all, the interval is"
+        remedy = "cut the run there, or record it again, or state a lower sample_rate_hz"
+        raise InvalidLog(path, f"{sentence} {interval:g} s); {remedy}", int(rows[k + 1]))
+    notes += [f"{name}: {what}" for what in _lost(step, rows, interval, longest, missing)]
+    even, remark = _evenness(t, interval, bool(missing or long.size))
+    notes += [f"{name}: {remark}"] if remark else []
+    gaps = tuple((float(t[k]), float(t[k + 1])) for k in long)
+    return Stamps(name, t, kept, interval, missing, even, gaps, skipped), notes
+
+
+def _check_count(path: str, name: str, count: int) -> None:
+    if count < 3:
+        raise InvalidLog(path, f"{name} has {count} samples, expected at least 3")
+
+
+def _longest(step: FloatArray) -> float:
+    """Compute the longest step of time that is bridged."""
+    interval = _interval(step) if len(step) else 0.0
+    return max(LONGEST_GAP * interval, min(SHORT_GAP, LONGEST_SHORT * interval))
+
+
+def _interval(step: FloatArray) -> float:
+    """Estimate the interval of samples without lost rows: the mean step; of ten steps together if they jitter."""
+    usual = step[step <= 1.5 * np.median(step)]
+    if step.max() <= 1.8 * np.median(step):
+        return float(step.mean())
+    if len(step) < 4 * _TOGETHER or usual.std() <= 0.1 * usual.mean():
+        return float(usual.mean())
+    total = np.cumsum(np.concatenate([[0.0], step]))
+    return float(np.median(total[_TOGETHER:] - total[:-_TOGETHER])) / _TOGETHER
+
+
+def _between_faults(t: FloatArray, fault: BoolArray, span: Span) -> slice:
+    """Leave out what lies beyond the last fault before a span, and beyond the first one after it."""
+    since, at = t - t[0], np.flatnonzero(fault)
+    before = at[since[at + 1] <= span[0] + 1e-9]
+    begin = int(before[-1]) + 1 if before.size else 0
+    after = at[(at >= begin) & (since[at] >= span[1] - 1e-9)]
+    return slice(begin, int(after[0]) + 1 if after.size else None)
+
+
+def _lost(step: FloatArray, rows: IntArray, interval: float, longest: float, missing: int) -> list[str]:
+    """Describe gaps, and samples that were bridged."""
+    long, notes = np.flatnonzero(step > longest), []
+    if long.size:
+        sentence = f"{long.size} gaps of up to {step[long].max():.3g} s (first: before row {rows[long[0] + 1]})"
+        notes.append(f"{sentence} are too long to be bridged: the run is cut there")
     if missing:
-        notes.append(f"{name}: {missing} samples are missing, up to {round(step[longest] / interval) - 1} in a row")
-    if not even and not missing:
-        notes.append(f"{name}: steps of time vary from {step.min():.6g} to {step.max():.6g} s")
-    return Stamps(name, t, kept, interval, missing, even), notes
+        most = round(float(step[step <= longest].max()) / interval) - 1
+        notes.append(f"{missing} samples are missing, up to {most} in a row; bridged")
+    return notes
+
+
+def _evenness(t: FloatArray, interval: float, lost: bool) -> tuple[bool, str]:
+    """Find whether stamps are even, be it but for their rounding, and describe how they vary."""
+    even_t = t[0] + (t[-1] - t[0]) / (len(t) - 1) * np.arange(len(t))
+    if np.abs(t - even_t).max() <= EVEN * interval:
+        return True, ""
+    if lost:
+        return False, ""
+    step, k = np.diff(t), np.arange(len(t)) - 0.5 * (len(t) - 1)
+    left = t - t.mean() - k * (k @ (t - t.mean()) / (k @ k))
+    for unit in _RESOLUTIONS:
+        if unit > EVEN * interval and np.abs(t / unit - np.rint(t / unit)).max() < 1e-3:
+            slips = abs(interval / unit - np.rint(interval / unit)) * len(t) >= 1.0  # else rounding would not show
+            if slips and np.ptp(left) <= 1.1 * unit:
+                return True, f"stamps are those of an even clock, rounded to {unit:g} s; an even rate is taken"
+            break
+    worst, jitter = np.abs(step - interval).max() / interval, step.std() / interval
+    by = f"by {100 * worst:.0f} % at most, {100 * jitter:.2g} % rms"
+    return False, f"steps of time vary from {step.min():.6g} to {step.max():.6g} s ({by})"
 
 
 def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid:
@@ -360,7 +413,7 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
     first = clocks[0]
     same = all(len(c.t) == len(first.t) and np.array_equal(c.t, first.t) for c in clocks)
     recorded = (len(first.t) - 1) / float(first.t[-1] - first.t[0])
-    if same and first.even and (rate is None or abs(rate / recorded - 1.0) < 1e-6):
+    if same and first.even and not first.gaps and (rate is None or abs(rate / recorded - 1.0) < 1e-6):
         return Grid(first.t, recorded, True, ())
     interval = _nice(min(c.interval for c in clocks)) if rate is None else 1.0 / rate
     start, end = max(c.t[0] for c in clocks), min(c.t[-1] for c in clocks)
@@ -369,6 +422,10 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
         raise InvalidLog(path, f"{' and '.join(c.name for c in clocks)} were not recorded at the same time")
     if count > 100_000_000:
         raise InvalidLog(path, f"would have {count} samples at {1.0 / interval:g} Hz; check its time and its unit")
+    if rate is None and first.gaps and count > 3 * len(first.t) + 100_000:
+        a, b = first.gaps[0][0] - first.t[0] + first.skipped, first.gaps[0][1] - first.t[0] + first.skipped
+        sentence = f"lasts {end - start:.4g} s, of which {len(first.t) * interval:.4g} s were recorded"
+        raise InvalidLog(path, f"{sentence}; write runs that end by to_s = {a:.6g} or begin from_s = {b:.6g} on")
     rates = sorted({f"{1.0 / c.interval:.6g} Hz" for c in clocks})
     before, after = " and ".join(rates), f"{1.0 / interval:.6g} Hz"
     sentence = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
@@ -382,6 +439,44 @@ def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
     from scipy.interpolate import CubicSpline
 
     return np.asarray(CubicSpline(stamps.t, values[stamps.kept])(grid.t))
+
+
+def gaps_of(clocks: Iterable[Stamps]) -> tuple[Span, ...]:
+    """List the gaps of clocks that are too long to be bridged, s from the beginning, without overlaps."""
+    found: list[Span] = []
+    for a, b in sorted((a - c.t[0] + c.skipped, b - c.t[0] + c.skipped) for c in clocks for a, b in c.gaps):
+        if found and a <= found[-1][1]:
+            found[-1] = found[-1][0], max(b, found[-1][1])
+        else:
+            found.append((a, b))
+    return tuple(found)
+
+
+SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
+_MOST_SPIKES = 1e-3  # of all samples: more are no accidents
+
+
+def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatArray, str]:
+    """Replace single values that are far off their neighbours as if they were lost; name the first, and its row."""
+    if len(values) < 10:
+        return values, ""
+    end = max(2, len(values) // 200)
+    low, high = np.partition(values, (end, len(values) - 1 - end))[[end, -1 - end]]
+    limit = SPIKE * float(high - low)
+    suspect = np.flatnonzero((values > high + limit) | (values < low - limit))
+    if not suspect.size or limit == 0.0 or suspect.size > max(2, _MOST_SPIKES * len(values)):
+        return values, ""
+    near = np.median(np.pad(values, 2, mode="edge")[suspect[:, None] + np.arange(5)], axis=1)
+    spikes = suspect[np.abs(values[suspect] - near) > limit]
+    if not spikes.size:
+        return values, ""
+    kept = np.ones(len(values), dtype=bool)
+    kept[spikes] = False
+    at = np.arange(len(values))
+    more = f" ({spikes.size} such values)" if spikes.size > 1 else ""
+    first = int(spikes[0])
+    sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
+    return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
 
 
 def _nice(interval: float) -> float:
@@ -398,18 +493,19 @@ def log_from_frame(
         raise InvalidLog(name, 'has no time; name its column, {"time": ...}, or state sample_rate_hz')
     _check_index(frame, name)
     notes: list[str] = []
-    rate, start, kept = sample_rate_hz or 0.0, 0.0, None
+    rate, start, stamps, grid = sample_rate_hz or 0.0, 0.0, None, None
     if declared.time is not None:
         time = np.empty(len(frame))
         _fill(time, frame, declared.time, name)
         time *= SECONDS[declared.time_unit]
-        kept, rate, notes = even_rate(name, time, range(len(frame)))
-        start = float(time[0])
+        stamps, notes = check_stamps(name, str(declared.time), Clock(time, np.arange(len(frame))))
+        grid = common_grid(name, [stamps], sample_rate_hz)
+        rate, start, notes = grid.rate, float(grid.t[0]), [*notes, *grid.notes]
     widths = {entry.kind: len(entry.columns) for entry in declared.signals}
     if len(set(widths.values())) > 1:
         sentence = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
         raise InvalidLog(name, f"has columns of different numbers of joints ({sentence}); name one a joint in each")
-    signals = tuple(_signal(frame, entry, name, kept) for entry in declared.signals)
+    signals = tuple(_signal(frame, entry, name, stamps, grid) for entry in declared.signals)
     return Log(name, rate, start, signals, tuple(notes))
 
 
@@ -443,13 +539,13 @@ def _check_index(frame: "DataFrame", name: str) -> None:
         raise InvalidLog(name, f"{sentence}; use reset_index(drop=True), or leave out the repeated rows", row)
 
 
-def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
+def _signal(frame: "DataFrame", entry: Columns, name: str, stamps: Stamps | None, grid: Grid | None) -> Signal:
     """Copy the columns of one quantity into one array, in SI units."""
     factor = unit_factor(name, entry.kind, entry.unit)
     repeated = [column for column in entry.columns if entry.columns.count(column) > 1]
     if repeated:
         raise InvalidLog(name, f"column {repeated[0]!r} is named twice for {entry.kind}; name one a joint")
-    values = np.empty((len(frame), len(entry.columns)))
+    values: FloatArray = np.empty((len(frame), len(entry.columns)))
     for j, column in enumerate(entry.columns):
         _fill(values[:, j], frame, column, name)
     matrix = factor * scale_matrix(name, entry, len(entry.columns))
@@ -457,8 +553,8 @@ def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
         values *= np.diag(matrix)
     else:
         values = values @ matrix.T
-    if kept is not None and not kept.all():
-        values = values[kept]
+    if stamps is not None and grid is not None and not (grid.as_recorded and stamps.kept.all()):
+        values = on_grid(stamps, values, grid)
     values.flags.writeable = False
     return Signal(entry.kind, entry.side or "joint", values)
 

@@ -26,7 +26,6 @@ from excitor.experiments.identification import (
 )
 from excitor.experiments.in_memory.solution import Run, manifest_of, program_name
 from excitor.experiments.logs import (
-    HIGHEST,
     STATED,
     Cutoff,
     average_plan,
@@ -35,13 +34,15 @@ from excitor.experiments.logs import (
     measured_run,
     one_pass,
     planned_samples,
+    raw_run,
 )
 from excitor.experiments.manifest import ProgramLog, expected_of
 from excitor.experiments.model import Model
 from excitor.experiments.report.page import SECTIONS, Section
 from excitor.identify import validate as _validating
+from excitor.identify.band import HIGHEST, choose_band
 from excitor.identify.diagnose import usable
-from excitor.identify.log import Log, joint_side
+from excitor.identify.log import Log, MeasuredSignals, joint_side
 from excitor.identify.logs.declared import ColumnMap, column_map
 from excitor.identify.logs.formats import FORMATS as LOG_FORMATS
 from excitor.identify.logs.opened import LogFormat
@@ -118,7 +119,8 @@ def samples(
         robot: whose drives lead from motors to joints.
         run: that the log is of; the log is aligned with it, and its measured periods are averaged.
         period: s, of a periodic motion without a `run`: whole periods are averaged.
-        lowpass_hz: cut-off of the positions; needed where there is no `run`.
+        lowpass_hz: cut-off of the positions; by default that of the `run`'s plan, else the one that predicts the
+            torques of held-out blocks best.
         name: of the samples.
 
     Misaligned says where a log does not show its run.
@@ -147,22 +149,34 @@ def _aligned(log: Log, robot: Robot, run: Run, lowpass_hz: float | None) -> Samp
 
 
 def _plain(log: Log, robot: Robot, lowpass_hz: float | None, period: float | None) -> Samples:
-    if lowpass_hz is None or not 0.0 < lowpass_hz < np.inf:
-        raise ValueError(
-            f"lowpass_hz is {lowpass_hz or 'missing'}, and no run says what it should be: differentiated twice "
-            "without a low-pass, the noise of positions would pass for accelerations; state about 10 times the highest "
-            "frequency of the motion, Hz"
-        )
     measured = joint_side(robot, log)
-    cutoff = Cutoff(min(lowpass_hz, HIGHEST * measured.sample_rate_hz), STATED.replace("in campaign.toml", "by hand"))
+    rate = measured.sample_rate_hz
+    if lowpass_hz is None:
+        cutoff = _chosen(robot, measured, period)
+    elif 0.0 < lowpass_hz < np.inf:
+        cutoff = Cutoff(min(lowpass_hz, HIGHEST * rate), STATED.replace("in campaign.toml", "by hand"))
+    else:
+        raise ValueError(f"lowpass_hz is {lowpass_hz}, expected a frequency in Hz, about 10 times the motion's highest")
     run = RunOfLog(name=Path(log.path).name[:80] or "log", log=log.path, period_s=period)
-    settings = Processing(lowpass_hz=lowpass_hz, drop_ends=ENDS)
+    settings = Processing(lowpass_hz=cutoff.hz, drop_ends=ENDS)
     try:
         if period is not None:
             return average_plan(run, cutoff, measured)
-        return one_pass(run, settings, lowpassed(settings, cutoff, measured))
+        return one_pass(run, settings, lowpassed(settings, cutoff, replace(measured, dq=None)))
     except ValueError as error:
         raise ExcitorError(f"{log.path}: cannot be processed: {error}") from None
+
+
+def _chosen(robot: Robot, measured: MeasuredSignals, period: float | None) -> Cutoff:
+    """Choose the band of a log without a plan by its torques."""
+    run = RunOfLog(name="log", log="log", period_s=period)
+    band = choose_band(robot, [raw_run(run, replace(measured, dq=None))])
+    if band is None:
+        raise ValueError(
+            "lowpass_hz is missing, and the log is too short or too still to choose it by; state about 10 times the "
+            "highest frequency of the motion, Hz"
+        )
+    return Cutoff(band.hz, band.sentence)
 
 
 def fit(

@@ -15,6 +15,7 @@ from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
+from excitor.identify.band import BandChoice
 from excitor.identify.change import (
     Alarm,
     Detector,
@@ -90,10 +91,13 @@ def open_basis(campaign: OpenCampaign) -> Basis:
         )
     if campaign.content.matlab is not None:
         raise ExcitorError(f"{campaign.folder}: has means of MATLAB files, which show no single cycles; watch logs")
-    check_cutoffs(campaign, [run for run in campaign.content.run if run.period_s or run.cycle_s])
     path = campaign.folder / FILE
     robot = campaign.robot
     model = read_model(path, robot)
+    chosen = next((step["chosen_hz"] for step in model.processing if "chosen_hz" in step), None)
+    if chosen is not None:
+        campaign = replace(campaign, band=BandChoice(float(chosen), "positions", ()))
+    check_cutoffs(campaign, [run for run in campaign.content.run if run.period_s or run.cycle_s])
     model.known_sigma()
     if model.robot_name != robot.name:
         raise ExcitorError(

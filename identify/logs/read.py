@@ -6,7 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, Clock, Log, Recording, Signal, Stamps, check_stamps, common_grid, on_grid
+from excitor.identify.log import (
+    Channel,
+    Clock,
+    Log,
+    Recording,
+    Signal,
+    Span,
+    Stamps,
+    bridge_spikes,
+    check_measured,
+    check_stamps,
+    common_grid,
+    gaps_of,
+    on_grid,
+)
 from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix, unit_factor
 from excitor.identify.logs.formats import FORMATS, read_raw, sniff
 from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
@@ -14,14 +28,15 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
 
-def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = ()) -> Log:
+def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = (), span: Span | None = None) -> Log:
     """Read a log as a campaign declares it: plain tables by their column map, others by their format's definitions.
 
-    `names`: the robot's joints, for formats that name joints.
+    `names`: the robot's joints, for formats that name joints. `span`: the part that counts, s; faults of the clock
+    outside of it do no harm, and gaps within it are listed.
     """
     if _is_plain(path, declared):
-        return read_csv(path, declared)
-    return recording_log(read_raw(path, declared.format), declared, names)
+        return read_csv(path, declared, span)
+    return recording_log(read_raw(path, declared.format), declared, names, span)
 
 
 def _is_plain(path: Path, declared: ColumnMap) -> bool:
@@ -48,7 +63,9 @@ class _Part:
     matrix: FloatArray  # (n_joints, n_joints)
 
 
-def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str] = ()) -> Log:
+def recording_log(
+    recording: Recording, declared: ColumnMap, names: Sequence[str] = (), span: Span | None = None
+) -> Log:
     """Choose signals, convert them to SI units and resample them to one even time base; the recording is kept too.
 
     `names`: the robot's joints in order, for recordings that name their joints and no other order is declared.
@@ -63,16 +80,22 @@ def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str
     if not chosen:
         raise InvalidLog(recording.path, f"does not say what its channels are; declare them in [[log.signals]]: "
                          f"{recording.listed()}")  # fmt: skip
-    clocks, notes = _clocks(recording, declared, chosen)
+    clocks, notes = _clocks(recording, declared, chosen, span)
     unique = list({id(stamps): stamps for stamps in clocks.values()}.values())
     has_time = declared.time is not None or recording.channels[0].clock.t is not None
     grid = common_grid(recording.path, unique, declared.sample_rate_hz if has_time else None)
     signals = []
     for part in chosen:
-        values = np.column_stack([on_grid(clocks[channel.clock], channel.values, grid) for channel in part.channels])
-        signals.append(Signal(part.kind, part.side, values @ part.matrix.T))
+        columns = []
+        for channel in part.channels:
+            values, spikes = bridge_spikes(channel.name, channel.values, channel.clock.rows)
+            columns.append(on_grid(clocks[channel.clock], values, grid))
+            notes += [spikes] if spikes else []
+        signals.append(Signal(part.kind, part.side, np.column_stack(columns) @ part.matrix.T))
     remarks = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
-    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), remarks, _marked(recording, declared))
+    skipped = max(stamps.skipped for stamps in unique)
+    raw = _marked(recording, declared)
+    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), remarks, raw, gaps_of(unique), skipped)
 
 
 def _marked(recording: Recording, declared: ColumnMap) -> Recording:
@@ -220,7 +243,9 @@ def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -
     return [names[name] for name in order]
 
 
-def _clocks(recording: Recording, declared: ColumnMap, parts: list[_Part]) -> tuple[dict[Clock, Stamps], list[str]]:
+def _clocks(
+    recording: Recording, declared: ColumnMap, parts: list[_Part], span: Span | None
+) -> tuple[dict[Clock, Stamps], list[str]]:
     """Check the time bases of all chosen channels, each once."""
     given = _given_time(recording, declared)
     clocks: dict[Clock, Stamps] = {}
@@ -233,18 +258,20 @@ def _clocks(recording: Recording, declared: ColumnMap, parts: list[_Part]) -> tu
                 continue
             name = channel.group
             if channel.clock.t is not None:
-                clocks[channel.clock], remarks = check_stamps(recording.path, name, channel.clock)
+                clocks[channel.clock], remarks = check_stamps(recording.path, name, channel.clock, span)
                 notes += remarks
                 continue
             n = len(channel.clock)
             if n not in by_length:
-                by_length[n], remarks = check_stamps(recording.path, name, _made(recording, given, declared, channel))
+                made = _made(recording, given, declared, channel)
+                by_length[n], remarks = check_stamps(recording.path, name, made, span)
                 notes += remarks
             clocks[channel.clock] = by_length[n]
     return clocks, list(dict.fromkeys(notes))
 
 
 def _check_size(recording: Recording, channel: Channel) -> None:
+    check_measured(recording.path, channel.name, channel.values, channel.clock.rows)
     bad = np.flatnonzero(np.abs(channel.values) >= LARGEST_VALUE)
     if bad.size:
         k = int(bad[0])

@@ -20,8 +20,13 @@ from excitor.identify.log import (
     Recording,
     Role,
     Signal,
+    Span,
+    bridge_spikes,
     check_measured,
-    even_rate,
+    check_stamps,
+    common_grid,
+    gaps_of,
+    on_grid,
 )
 from excitor.identify.logs.declared import SECONDS, ColumnMap, Columns, scale_matrix, unit_factor
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
@@ -91,8 +96,18 @@ def headings_of(line: str, dialect: Dialect) -> tuple[str, ...]:
     return tuple(cell.strip().strip('"') for cell in dialect.split(line))
 
 
-def read_text_table(path: Path, *, header: bool = True, missing: bool = False, text: bool = True) -> TextTable:
-    """Read a table; `missing`: a cell may be empty, as the format says; `text`: columns of text are left out."""
+def read_text_table(
+    path: Path,
+    *,
+    header: bool = True,
+    missing: bool = False,
+    text: bool = True,
+    wanted: Sequence[str | int] | None = None,
+) -> TextTable:
+    """Read a table; `missing`: a cell may be empty, as the format says; `text`: columns of text are left out.
+
+    `wanted`: the columns to read, by heading or by number from 1; what the others hold is not judged.
+    """
     filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not filled:
         raise InvalidLog(path, "is empty")
@@ -108,25 +123,29 @@ def read_text_table(path: Path, *, header: bool = True, missing: bool = False, t
         notes.append(f"row {body[-1][0]} is cut short; it is left out")
         lines.pop()
     rows = np.array([number for number, _ in body[: len(lines)]], dtype=np.int64)
-    values, words = numbers(path, lines, rows, width, dialect, text=text)
+    left = None if text else frozenset[int]()
+    if wanted is not None:
+        names = headings or ("",) * width
+        left = frozenset(k for k in range(width) if k + 1 not in wanted and names[k] not in wanted)
+    values, words = numbers(path, lines, rows, width, dialect, left)
     return TextTable(path, headings, values, rows, words, tuple(notes))
 
 
 def numbers(
-    path: Path, lines: list[str], rows: IntArray, width: int, dialect: Dialect, *, text: bool
+    path: Path, lines: list[str], rows: IntArray, width: int, dialect: Dialect, left: frozenset[int] | None
 ) -> tuple[FloatArray, frozenset[int]]:
-    """Read lines of cells; columns that begin with a word are text, and hold no numbers."""
+    """Read lines of cells but for the columns that are `left`; if None, but for those that begin with a word."""
     for line, row in zip(lines, rows, strict=True):
         count = len(dialect.split(line))
         if count != width:
             raise InvalidLog(path, f"has {count} entries, expected {width}", int(row))
-    first = dialect.split(lines[0])
-    words = frozenset(k for k, cell in enumerate(first) if text and not _is_value(cell, dialect))
+    if left is None:
+        left = frozenset(k for k, cell in enumerate(dialect.split(lines[0])) if not _is_value(cell, dialect))
     values = np.full((len(lines), width), np.nan)
-    kept = [k for k in range(width) if k not in words]
+    kept = [k for k in range(width) if k not in left]
     if kept:
         values[:, kept] = _parsed(path, lines, rows, kept, dialect)
-    return values, words
+    return values, left
 
 
 def _is_value(cell: str, dialect: Dialect) -> bool:
@@ -169,23 +188,22 @@ LARGEST_VALUE = 1e12  # in any unit anybody writes
 MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
 
 
-def read_csv(path: Path, columns: ColumnMap) -> Log:
+def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
     """Read a log; faults are raised with their row, repairs are listed in the log's notes."""
-    if (columns.time is None) == (columns.sample_rate_hz is None):
+    if columns.time is None and columns.sample_rate_hz is None:
         raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
     if not columns.signals:
         raise InvalidLog(path, "is read by a column map, which declares no signals; add [[log.signals]]")
-    tables = {name: read_table(_file(path, name), columns.header) for name in _files(columns)}
+    tables = {name: read_table(_file(path, name), columns.header, _wanted(columns, name)) for name in _files(columns)}
     main = next(iter(tables.values()))
     notes = [note for table in tables.values() for note in table.notes]
-    kept, rate = np.ones(len(main.values), dtype=bool), columns.sample_rate_hz
-    start = 0.0
+    clock, name = Clock(np.arange(len(main.rows)) / (columns.sample_rate_hz or 1.0), main.rows), "time"
     if columns.time is not None:
-        stamps = main.values[:, _index(path, main, columns.time)] * SECONDS[columns.time_unit]
-        start = float(stamps[0])
-        kept, rate, mended = even_rate(str(path), stamps, main.rows.tolist())
-        notes += mended
-    assert rate is not None
+        at, name = _index(path, main, columns.time), f"{columns.time}"
+        check_measured(path, f"time {name!r}", main.values[:, at], main.rows)
+        clock = Clock(main.values[:, at] * SECONDS[columns.time_unit], main.rows)
+    stamps, mended = check_stamps(str(path), name, clock, span)
+    grid = common_grid(str(path), [stamps], columns.sample_rate_hz if columns.time is not None else None)
     signals = []
     for entry in columns.signals:
         table = tables[entry.file or ""]
@@ -195,8 +213,19 @@ def read_csv(path: Path, columns: ColumnMap) -> Log:
             )
         if entry.side is None or entry.unit is None:
             raise InvalidLog(path, f"a table of numbers does not define side and unit of {entry.kind}; declare both")
-        signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
-    return Log(str(path), rate, start, tuple(signals), tuple(notes), _marked(path, columns, main))
+        values, spikes = _signal(path, table, entry)
+        signals.append(Signal(entry.kind, entry.side, on_grid(stamps, values, grid)))
+        notes += spikes
+    rate = grid.rate if columns.time is not None or columns.sample_rate_hz is None else columns.sample_rate_hz
+    notes += [*mended, *grid.notes]
+    raw = _marked(path, columns, main)
+    return Log(str(path), rate, float(grid.t[0]), tuple(signals), tuple(notes), raw, gaps_of([stamps]), stamps.skipped)
+
+
+def _wanted(columns: ColumnMap, file: str) -> Sequence[str | int]:
+    """List the columns of a file that are declared; others are not judged."""
+    named = [column for entry in columns.signals if (entry.file or "") == file for column in entry.columns]
+    return [*named, *([] if columns.time is None else [columns.time]), "mark"]
 
 
 def _marked(path: Path, columns: ColumnMap, table: TextTable) -> Recording | None:
@@ -225,7 +254,7 @@ def _file(path: Path, name: str) -> Path:
     return other
 
 
-def _signal(path: Path, table: TextTable, entry: Columns) -> FloatArray:
+def _signal(path: Path, table: TextTable, entry: Columns) -> tuple[FloatArray, list[str]]:
     factor = unit_factor(path, entry.kind, entry.unit)
     indices = [_index(path, table, column) for column in entry.columns]
     if len(set(indices)) < len(indices):
@@ -234,8 +263,12 @@ def _signal(path: Path, table: TextTable, entry: Columns) -> FloatArray:
         if table.headings and entry.kind in ("torque", "current") and MODELLED.search(table.headings[k]):
             sentence = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
             raise InvalidLog(path, f"{sentence}; rename it if it is measured")
-    matrix = scale_matrix(path, entry, len(indices))
-    return np.asarray(table.values[:, indices] * factor @ matrix.T)
+    matrix, notes, found = scale_matrix(path, entry, len(indices)), [], table.values[:, indices]
+    for j, k in enumerate(indices):
+        name = table.headings[k] if table.headings else f"column {k + 1} of {entry.kind}"
+        found[:, j], spikes = bridge_spikes(name, found[:, j], table.rows)
+        notes += [spikes] if spikes else []
+    return np.asarray(found * factor @ matrix.T), notes
 
 
 def _index(path: Path, table: TextTable, column: str | int) -> int:
@@ -250,14 +283,15 @@ def _index(path: Path, table: TextTable, column: str | int) -> int:
     return table.headings.index(column)
 
 
-def read_table(path: Path, header: bool = True) -> TextTable:
-    """Read a table that holds numbers alone, each one that a robot may measure."""
-    table = read_text_table(path, header=header, text=False)
+def read_table(path: Path, header: bool = True, wanted: Sequence[str | int] | None = None) -> TextTable:
+    """Read a table that holds numbers alone, each one that a robot may measure; `wanted`: the columns that are read."""
+    table = read_text_table(path, header=header, text=False, wanted=wanted)
     if header and all(is_number(name, ANY_NUMBER) for name in table.headings):
         raise InvalidLog(path, "has numbers where headings were expected; say header = false in the column map", 1)
-    bad = np.argwhere(~(np.abs(table.values) < LARGEST_VALUE))
+    read = [k for k in range(table.values.shape[1]) if k not in table.words]
+    bad = np.argwhere(~(np.abs(table.values[:, read]) < LARGEST_VALUE))
     if len(bad):
-        row, column = (int(k) for k in bad[0])
+        row, column = int(bad[0][0]), read[int(bad[0][1])]
         sentence = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures"
         raise InvalidLog(path, sentence, int(table.rows[row]))
     return table

@@ -110,7 +110,7 @@ def _table(path: Path, body: list[tuple[int, str]], width: int) -> tuple[FloatAr
     rows = np.array([number for number, _ in body], dtype=np.int64)
     comma = any("," in line for line in lines)
     dialect = _Tabs("\t", comma, missing=True)
-    table, _ = numbers(path, lines, rows, width, dialect, text=False)
+    table, _ = numbers(path, lines, rows, width, dialect, left=frozenset())
     return table, rows, comma
 
 

@@ -29,7 +29,14 @@ def test_wrong_arrays_are_refused(q, tau, rate, match):
         ex.Log.from_arrays(q, tau, sample_rate_hz=rate)
 
 
-def test_samples_need_a_lowpass_without_a_plan():
-    log = ex.Log.from_arrays(Q, Q, sample_rate_hz=50.0)
-    with pytest.raises(ValueError, match="lowpass_hz is missing, and no run says what it should be"):
-        ex.samples(log, ex.load_robot("rotradi"))
+def test_samples_without_a_plan_choose_their_band():
+    robot, rng, t = ex.load_robot("rotradi"), np.random.default_rng(0), np.arange(0.0, 20.0, 0.002)[:, None]
+    w = np.array([0.9, 1.7, 2.6])
+    q = np.round(np.sin(w * t), 4)
+    tau = ex.inverse_dynamics(robot, ex.Motion(np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t)))
+    found = ex.samples(ex.Log.from_arrays(q, tau + 0.05 * rng.normal(size=q.shape), sample_rate_hz=500.0), robot)
+    step = next(step.settings for step in found.steps if step.name == "lowpass")
+    assert step["chosen_as"].startswith("chosen by the torques of held-out blocks")
+    assert 1.0 <= step["cutoff_hz"] <= 20.0
+    with pytest.raises(ValueError, match="lowpass_hz is missing, and the log is too short or too still"):
+        ex.samples(ex.Log.from_arrays(Q, Q, sample_rate_hz=50.0), robot)

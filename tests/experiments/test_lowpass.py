@@ -18,7 +18,7 @@ from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.logs import planned_bands, planned_cutoff, read_run
+from excitor.experiments.logs import planned_bands, planned_cutoff, read_run, settle
 from excitor.experiments.manifest import manifest_data
 from excitor.experiments.watch.session import open_basis
 from excitor.robots.dynamics import rigid_torque
@@ -139,41 +139,35 @@ def test_a_planned_run_takes_the_band_of_its_plan(folder, recorded, how):
 
 
 @pytest.mark.parametrize("how", [f"period_s = {PERIOD}", ""], ids=["averaged", "one pass"])
-def test_logs_without_a_plan_are_refused_with_the_line_to_add(folder, how):
+def test_logs_without_a_plan_get_the_band_that_predicts_torques_best(folder, how):
     path = folder / "campaign.toml"
     path.write_text(CAMPAIGN + runs_of(how))
-    (folder / "model.json").write_text("{}")
-    result = call("identify", folder)
-    assert result.exit_code == 1
-    told = str(result.exception)
-    for part in ("processing.lowpass_hz: is missing", "'excitation' and 'validation'", "Nothing was written"):
-        assert part in told
-    assert (folder / "model.json").read_text() == "{}"
-    line = told[told.index("\n[processing]") :]
-    path.write_text(path.read_text() + line)
-    proposed = open_campaign(folder).content.processing.lowpass_hz
-    assert 6.0 <= proposed <= 8.0, "ten times the highest frequency, 0.6 Hz, as well as 20 s show it"
     result = call("identify", folder, "--json")
     assert result.exit_code == 0, result.output
     model = json.loads(result.stdout)
     assert worst(model) < NEAR
-    assert "stated in campaign.toml" in {step.get("chosen_as") for step in model["processing"]}
+    chosen = next(step for step in model["processing"] if step["step"] == "choose the band")
+    assert 2.0 <= chosen["chosen_hz"] <= 12.0, "the motion ends at 0.6 Hz"
+    tried = {name: error for name, error in chosen.items() if name.startswith("positions at")}
+    assert len(tried) > 8
+    assert min(tried.values()) == 1.0
+    assert "chosen by the torques of held-out blocks: error +" in result.stderr
 
 
-def test_every_verb_that_reads_logs_refuses_them_alike(folder):
-    path = folder / "campaign.toml"
-    stated = CAMPAIGN + runs_of(f"period_s = {PERIOD}") + "[processing]\ndrop_ends = 50\n"
-    path.write_text(stated + "lowpass_hz = 6.0\n")
-    assert call("identify", folder).exit_code == 0
-    path.write_text(stated)
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    for verb in (["identify"], ["compare"], ["report"], ["next"], ["watch", "--once"]):
-        result = call(verb[0], folder, *verb[1:])
-        assert result.exit_code == 1, verb
-        told = str(result.exception)
-        assert "add this line to its table [processing]" in told, verb
-        assert told.splitlines()[-1].startswith("lowpass_hz = "), verb
-    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+def test_every_verb_takes_the_same_band(folder):
+    """Watching takes the one in model.json."""
+    (folder / "campaign.toml").write_text(CAMPAIGN + runs_of(f"period_s = {PERIOD}"))
+    (folder / "model.json").unlink(missing_ok=True)
+    result = call("identify", folder, "--json")
+    assert result.exit_code == 0, result.output
+    steps = json.loads(result.stdout)["processing"]
+    (hz,) = {step["cutoff_hz"] for step in steps if "cutoff_hz" in step}
+    basis = open_basis(campaign := open_campaign(folder))
+    assert basis.campaign.band.hz == hz
+    settled, logs = settle(campaign)
+    run = settled.content.run[0]
+    told = read_run(settled, run, logs[run.name]).steps
+    assert next(step.settings["cutoff_hz"] for step in told if "cutoff_hz" in step.settings) == hz
 
 
 def test_a_motion_that_the_rate_does_not_show_gets_a_template(folder):
@@ -199,9 +193,12 @@ def test_another_motion_is_not_taken_for_the_plan(folder, recorded):
     t = np.arange(4000) / RATE
     fast = np.sin(2.0 * np.pi * np.array([1.0, 2.0, 3.0]) * t[:, None])
     write_table(folder / "logs" / "validation.csv", fast, fast)
-    with pytest.raises(InvalidCampaign, match="declares the motion of 'afternoon'") as refused:
+    with pytest.raises(InvalidCampaign, match=r"no plan .* declares the motion"):
         read_run(campaign, run)
-    assert "lowpass_hz = 32  # 10 times 3.12 Hz" in str(refused.value)
+    settled, logs = settle(campaign)
+    assert settled.band is not None, "it is chosen by the run itself"
+    told = read_run(settled, run, logs[run.name]).steps
+    assert next(step.settings for step in told if step.name == "choose the band")["chosen_hz"] == settled.band.hz
     assert planned_cutoff(folder, run.model_copy(update={"cycle_s": 2.0})) is None
 
 
@@ -279,5 +276,5 @@ def test_a_watch_is_refused_before_it_reads(tmp_path):
     open_basis(open_campaign(tmp_path))
     path = tmp_path / "campaign.toml"
     path.write_text(path.read_text().replace(f"lowpass_hz = {LOWPASS_HZ}", ""))
-    with pytest.raises(InvalidCampaign, match="declares the motion of 'process'"):
+    with pytest.raises(InvalidCampaign, match=r"no plan .* declares the motion"):
         open_basis(open_campaign(tmp_path))

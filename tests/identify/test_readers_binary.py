@@ -376,9 +376,11 @@ def test_missing_numbers_in_parquet_have_a_row(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    parquet.write_table(pa.table({"t": [0.0, None, 2.0]}), tmp_path / "log.parquet")
-    with pytest.raises(InvalidLog, match="row 2: t is nan, which nothing measures") as caught:
-        read_raw(tmp_path / "log.parquet")
+    parquet.write_table(pa.table({"q": [0.0, None, 2.0], "junk": [None, None, 1.0]}), tmp_path / "log.parquet")
+    position = {"kind": "position", "side": "joint", "unit": "rad", "columns": ["q"]}
+    declared = ColumnMap.model_validate({"sample_rate_hz": 100.0, "signals": [position]})
+    with pytest.raises(InvalidLog, match="row 2: q is nan, which nothing measures") as caught:
+        read_log(tmp_path / "log.parquet", declared)
     assert caught.value.row == 2
 
 
