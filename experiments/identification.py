@@ -17,6 +17,7 @@ from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, Me
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
 from excitor.experiments.logs import (
+    SUBTRACTED,
     band_findings,
     dead_zone,
     filter_sentences,
@@ -184,7 +185,8 @@ class Runs:
         if self.campaign.content.payload is None:
             return None
         robots = {run.name: robot_of_run(self.campaign, run) for run in self.campaign.content.run}
-        on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None}
+        off = {name for name, run in self.samples.items() if all(step.name != SUBTRACTED for step in run.steps)}
+        on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None and name not in off}
         weighed = [self._weighed(name, payload) for name, payload in on.items()]
         found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
         wrong = tuple(check for _, checks in weighed for check in checks if not check.holds)
@@ -535,7 +537,7 @@ def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Findin
 def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples] = ()) -> tuple[Finding, ...]:
     """List friction and rotor inertias whose intervals are below 0: a wrong sign, scale, filter or clock causes it.
 
-    Where the friction of its joints resists on the whole, the data may be right: it is a doubt.
+    Of a rotor it is a doubt, and of friction where all of the joint's together resists: the torques may be right.
     """
     base = base_parameters(robot)
     plain = {name for name, form in zip(base.names, regroupings(robot, base), strict=True) if name == form}
@@ -547,14 +549,17 @@ def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples
         for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
         if name in positive and high < 0.0
     ]
-    friction = {term.parameter for term in robot.drive.friction}
-    drives = _driving(robot, intervals, runs) if impossible else {}
+    friction, together = (
+        {term.parameter for term in robot.drive.friction},
+        ", although all of its joint together resists",
+    )
+    drives = dict.fromkeys(positive, False) | (_driving(robot, intervals, runs) if impossible else {})
     return tuple(
         Finding(
-            "unusable" if drives.get(name, True) else "doubtful",
+            "unusable" if drives[name] else "doubtful",
             "friction" if name in friction else "inertia",
             f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {positive[name]}"
-            + ("" if drives.get(name, True) else ", although all friction of the joint together resists"),
+            + (together if name in friction and not drives[name] else ""),
             "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
             {"value": value, "high": high},
         )

@@ -25,7 +25,7 @@ from excitor.experiments.manifest import (
 from excitor.experiments.setup import loaded
 from excitor.identify.band import HIGHEST, RawRun, choose_band, low_passed, power_band, thinning_factor
 from excitor.identify.diagnose import Finding, several
-from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
+from excitor.identify.log import CURRENT, Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
@@ -218,9 +218,12 @@ def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
 def robot_of_run(campaign: OpenCampaign, run: Run) -> Robot:
     """Return the robot with what it carries in a run: the payload that campaign.toml states, unless it was off."""
     stated = campaign.content.payload
-    if stated is None or campaign.content.task == "payload" or campaign.robot.drive.in_amperes:
+    if stated is None or campaign.content.task == "payload":
         return campaign.robot
     return loaded(campaign.robot, stated) if is_loaded(campaign, run) else replace(campaign.robot, payload=None)
+
+
+SUBTRACTED = "subtract the stated load"
 
 
 def without_load(campaign: OpenCampaign, run: Run, samples: Samples) -> Samples:
@@ -228,8 +231,10 @@ def without_load(campaign: OpenCampaign, run: Run, samples: Samples) -> Samples:
     robot = robot_of_run(campaign, run)
     if robot.payload is None or campaign.content.payload is None or campaign.content.task == "payload":
         return samples
+    if robot.drive.in_amperes and any(step.name == CURRENT for step in samples.steps):  # which tell nothing in N m
+        return samples
     tau = samples.tau - load_torques(robot, robot.payload, samples.motion)
-    step = Step("subtract the stated load", {"mass": float(robot.payload.phi[9])})
+    step = Step(SUBTRACTED, {"mass": float(robot.payload.phi[9])})
     return replace(samples, tau=tau, steps=(*samples.steps, step))
 
 

@@ -43,7 +43,8 @@ def true_prior(folder):
 
 def noisy_positions(folder):
     """Positions so noisy that accelerations are noise; the file states no filter worth the name."""
-    write_campaign(folder, 20.0, CAMPAIGN.replace("lowpass_hz = 20.0", "lowpass_hz = 90.0"))
+    passed = '[identify]\nallow = ["band"]\n\n[processing]\nlowpass_hz = 90.0'
+    write_campaign(folder, 20.0, CAMPAIGN.replace("[processing]\nlowpass_hz = 20.0", passed))
     rng = np.random.default_rng(0)
     for name in ("first", "second"):
         rewrite(folder / "logs" / f"{name}.csv", lambda table: table.__iadd__(
