@@ -88,7 +88,7 @@ class _Archive:
         """Report progress."""
         if self.listen is not None:
             best = float(self.points[:, 0].min(initial=np.inf)) if self.objectives[0] == "condition" else np.inf
-            self.listen(Progress(stage, 0, 1, self.evaluations, min(self.spent(), 1.0), best, feasible_share))
+            self.listen(Progress(stage, self.evaluations, min(self.spent(), 1.0), best, feasible_share))
 
 
 def front(

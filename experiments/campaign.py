@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
@@ -234,6 +234,11 @@ class Targets(Table):
     parameters: list[Name] = []  # that are judged; none named: all that show above the noise
 
 
+def _search_method(given: Any) -> Any:
+    """Read the search's former names as what has replaced it."""
+    return "memetic" if given in ("hybrid", "ga", "plain-ga") else given
+
+
 class Design(Table):
     """Motions to design, and their criterion."""
 
@@ -266,7 +271,7 @@ class Design(Table):
     ] = []  # runs after all others, or the parameters each is for
     warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
     target_relative_sigma_percent: Percent = 5.0
-    method: Literal["hybrid", "ga", "plain-ga"] = "hybrid"
+    method: Annotated[Literal["memetic", "restarts"], BeforeValidator(_search_method)] = "memetic"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None
     seconds: BoundedPositive | None = None

@@ -346,21 +346,21 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     (plan,), _ = planned_runs(setup)
     asked, search = [], run_search.run_search
 
-    def listening(given, states=None, **named):
-        asked.append(dict(states or {}))
-        return search(given, states, **named)
+    def listening(given, state=None, **named):
+        asked.append(state)
+        return search(given, state, **named)
 
     monkeypatch.setattr(run_search, "run_search", listening)
 
     def coefficients(fresh=False):
         asked.clear()
-        settings = Settings(3, Budget(evaluations=400), "hybrid", fresh)
+        settings = Settings(3, Budget(evaluations=400), "memetic", fresh)
         return design_run(setup, settings, index=0, plan=plan, before=[]).run.series.sines
 
     first = coefficients()
-    assert [sorted(states) for states in asked] == [[], [0]]  # the first stage by itself, then the others
+    assert [state and state.done for state in asked] == [None, 1]  # the first stage by itself, then the others
     assert np.array_equal(coefficients(), first)
-    assert [states[0].done for states in asked] == [3]
+    assert [state.done for state in asked] == [3]
     (state,) = (tmp_path / ".design").glob("*.npz")
     state.write_bytes(b"not an archive")
     assert np.array_equal(coefficients(), first)
@@ -375,12 +375,12 @@ def test_a_search_that_found_nothing_goes_on_from_what_fits(tmp_path, monkeypatc
     setup = set_up(open_campaign(tmp_path, "design"))
     (plan,), _ = planned_runs(setup)
     problem = run_problem(setup, plan, ())
-    settings = Settings(0, Budget(evaluations=300), "hybrid")
+    settings = Settings(0, Budget(evaluations=300), "memetic")
     kept = {}
     search = Search(problem, settings.budget)
-    run_search.run_search(search, observer=Observer(keep=lambda chain, state: kept.setdefault(state.done, state)))
+    run_search.run_search(search, observer=Observer(keep=lambda state: kept.setdefault(state.done, state)))
     none = replace(kept[1], violation=np.ones_like(kept[1].violation))
-    found = run_search.search_motion(search, settings, where="run", states={0: none}, observer=Observer())
+    found = run_search.search_motion(search, settings, where="run", state=none, observer=Observer())
     assert found.feasible
     assert len(found.value) > len(none.value)
 
@@ -427,7 +427,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
 
 def test_a_budget_in_seconds_is_kept(designed):
     told, written = designed(SMALL, "--seconds", "1", evaluations=0)
-    assert written["settings"] == {"seed": 0, "evaluations": None, "seconds": 1.0, "method": "hybrid"}
+    assert written["settings"] == {"seed": 0, "evaluations": None, "seconds": 1.0, "method": "memetic"}
     assert told["cpu_s"] < 15.0
 
 
