@@ -30,6 +30,7 @@ from excitor.robots.tree import Tree
 if TYPE_CHECKING:
     from excitor.design.problem import Problem
 
+POINT_COST = 3  # evaluations that a point takes, its gradient included
 UNBOUNDED = 50.0  # stands for the logarithm of an infinite criterion
 RESERVE = 2e-4  # of each limit: a descent ends on a constraint's edge, or a little beyond
 MOST = 6  # extremes of one limit that count; a box alone has six faces to touch
@@ -55,7 +56,7 @@ class Fidelity:
 class Objective:
     """J(x) and its gradient at one fidelity."""
 
-    cost = 3  # evaluations that a point takes, its gradient included
+    cost = POINT_COST
 
     def __init__(self, problem: "Problem", fidelity: Fidelity) -> None:
         n = max(8, round(fidelity.samples * problem.n_period))
@@ -90,17 +91,15 @@ class Objective:
         """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients."""
         q, dq, ddq = states = np.matmul(repair.swing, self.basis)
         q += repair.center[:, None]
-        if self.direct is not None:
-            G = self.direct.gram((q, dq, ddq))
-        else:
-            G = self.model.grams(*states[:, None], self.n)[0]
+        fast = self.direct
+        G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(*states[:, None], self.n)[0]
         value, bar = gradient(self.problem.criterion, self.problem.earlier + self.share * G, self.fidelity.softness)
         slope = np.zeros((len(q), 1 + repair.swing.shape[1]))
         if not np.isfinite(value):
             return UNBOUNDED, slope
         bar = 0.5 * self.share * (bar + bar.T)
-        if self.direct is not None:
-            bars = self.direct.gradient((q, dq, ddq), bar)
+        if fast is not None:
+            bars = fast.gradient((q, dq, ddq), bar)
         else:
             bars = tuple(part.T for part in self.model.gradient(Motion(q.T, dq.T, ddq.T), bar))
         slope[:, 0] = bars[0].sum(axis=1)

@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -105,7 +106,8 @@ _STAGE_SECONDS = 5.0  # of an evolution, between two checkpoints
 _LONG = 30.0  # s: from here on the second half of an evolution descends further
 _MEMORY = 40  # children that a child's screening is compared with
 _FEW = 6  # children, without which nothing is dropped
-_CHILDREN = 4  # of a generation
+_DEAR = 10  # evaluations of a gradient
+_CHILDREN, _UNDESCENDED = 4, 20  # of a generation
 _FINALISTS = 8
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
 _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
@@ -208,8 +210,15 @@ class Search:
         n = int(np.clip(round(self.budget.size / _STAGE_SECONDS), 1, 24))
         return (0, *(1,) * n, 2)
 
+    @property
+    def blind(self) -> bool:
+        """Return True where a gradient takes so many evaluations that only the best members are descended."""
+        return self.problem.objective(FINE).cost > _DEAR
+
     def until(self, stage: int) -> float:
         """Return the share of the budget that is spent at the end of a stage."""
+        if self.blind:
+            return (0.25, *np.linspace(0.25, 0.5, len(self.stages) - 1)[1:].tolist(), 1.0)[stage]
         last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
         last *= 10.0 / max(10.0, self.budget.size)
         n, first = len(self.stages) - 2, 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6
@@ -217,7 +226,7 @@ class Search:
 
     def sharpens(self, stage: int) -> bool:
         """Return True if a stage of evolution descends its children further: in the second half of a long search."""
-        return self.budget.size >= _LONG and 2 * stage > len(self.stages) - 1
+        return self.budget.size >= _LONG and not self.blind and 2 * stage > len(self.stages) - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -341,7 +350,7 @@ class _Descender:
         """Descend through the steps while there is room, then fit into the limits and judge."""
         started, spent, x = time.process_time(), 0, task.x
         shift, screened = np.zeros(len(self.problem.names)), np.full(len(GATED), np.nan)
-        for step, following in zip(task.steps, (*task.steps[1:], None), strict=True):
+        for step, following in zip(task.steps, (*task.steps[1:], None), strict=False):
             objective = self.objective(step)
 
             def used(points: int, cost: int = objective.cost, before: int = spent) -> bool:
@@ -385,10 +394,8 @@ def descend(
 
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
     form = {"maxiter": step.iterations, "maxfun": 2 * step.iterations, "maxcor": 20, "ftol": step.tolerance}
-    try:
+    with suppress(BudgetSpent):
         minimize(value, x, jac=True, method="L-BFGS-B", options={**form, "gtol": 1e-6})
-    except BudgetSpent:
-        pass
     return best, lowest, points
 
 
@@ -450,18 +457,17 @@ class Ledger:
     ) -> list[float]:
         """Descend a generation and judge it: the penalised objective of each, inf of those that were dropped."""
         room, count = self.left(share), len(X)
-        if room <= (1.0 + self.crew.cost if self.search.budget.counted else 0.0):
+        if room < (1.0 + self.crew.cost * bool(steps) if self.search.budget.counted else 1e-9):
             raise BudgetSpent
+        if not steps:
+            return self._judged(X[: int(min(room, count))] if self.search.budget.counted else X, count)
         each = room
         if self.search.budget.counted:
             usual = _USUAL * self.crew.cost * sum(step.iterations for step in steps)
-            n = int(np.clip(room / usual, 1, len(X)))
+            n = int(np.clip(room / max(1.0, usual), 1, len(X)))
             X, each = X[:n], room / n
         gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATED)))
-        members = self.members()
-        good = members.violation <= 0.0
-        anchor = members.center[np.flatnonzero(good)[0]] if good.any() else None
-        merits = []
+        anchor, merits = self._anchor(), []
         for landing in self.crew.run([Descent(x, steps, gates, anchor, each) for x in X]):
             self.waited += landing.seconds / self.crew.workers if self.crew.pool is not None else 0.0
             self.screened.append(landing.screened)
@@ -474,6 +480,20 @@ class Ledger:
             if not self.search.budget.counted and self.left() <= 0.0:
                 raise BudgetSpent
         return merits + [np.inf] * (count - len(merits))
+
+    def _anchor(self) -> FloatArray | None:
+        """Return the centre of the best feasible motion so far."""
+        parts = [(self.before.value, self.before.violation, self.before.center)]
+        parts += [(found.value, found.violation, candidates.center) for candidates, found in self.made]
+        value, violation, center = (np.concatenate(column) for column in zip(*parts, strict=True))
+        good = np.flatnonzero(violation <= 0.0)
+        return np.asarray(center[good[np.argmin(value[good])]]) if good.size else None
+
+    def _judged(self, X: Sequence[FloatArray], count: int) -> list[float]:
+        """Judge a generation as it is, at once."""
+        candidates, found = self.crew.own.finer.fitted(self.problem.decode(np.array(X)), None)
+        self.record(candidates, found, len(X))
+        return [*merit(found).tolist(), *[np.inf] * (count - len(X))]
 
     def _gate(self, k: int) -> float:
         """Return the median J of the latest children after GATED[k]: the halving of a generation."""
@@ -528,12 +548,12 @@ def ranked(value: FloatArray, violation: FloatArray) -> IntArray:
 def start(ledger: Ledger, random: np.random.Generator) -> None:
     """Draw motions, repaired into the limits, and descend the best of them."""
     search, problem, allowance = ledger.search, ledger.problem, ledger.left()
-    few = search.starts if not problem.names else _DRAWN
+    few = 100 if search.blind else _DRAWN if problem.names else search.starts
     n = int(np.clip(allowance / 8, 1, few)) if search.budget.counted else few
     drawn, found, cost = problem.start(n, random, allowance if search.budget.counted else np.inf)
     ledger.record(drawn, ledger.crew.own.finer.evaluate(drawn), cost * len(found.value))
     X = problem.encode(drawn)[ranked(found.value, found.violation)]
-    for k, x in enumerate(X[: search.starts]):
+    for k, x in enumerate(X[: search.starts * (not search.blind)]):
         ledger.descended([x], (FIRST, SCREEN, WHOLE), gated=True)
         if k == 2 and not np.isfinite(ledger.best):
             break
@@ -542,9 +562,9 @@ def start(ledger: Ledger, random: np.random.Generator) -> None:
 def evolution(ledger: Ledger, random: np.random.Generator) -> None:
     """Let pymoo vary the population, and descend its children, until the stage's allowance is spent."""
     search = ledger.search
-    steps = (SCREEN, WHOLE)
+    steps = () if search.blind else (SCREEN, WHOLE)
     if search.sharpens(ledger.before.done):
-        steps = (SCREEN, WHOLE, SHARP)
+        steps = (*steps, SHARP)
         if not search.sharpens(ledger.before.done - 1):
             members = ledger.members()
             ledger.descended(list(ledger.problem.encode(Candidates(members.center, members.swing))), (SHARP,))
@@ -569,7 +589,7 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     mating, survival = _operators(ledger.crew.genes)
     algorithm: Any = GA(
         pop_size=ledger.search.population,
-        n_offsprings=_CHILDREN,
+        n_offsprings=_UNDESCENDED if ledger.search.blind else _CHILDREN,
         sampling=with_values(Population.new("X", X), {"F": merit(first)[:, None]}),
         mating=mating,
         survival=survival,
@@ -580,12 +600,11 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     algorithm.tell(infills=algorithm.ask())
     while True:
         children = algorithm.ask()
-        count = len(ledger.made)
+        n_before = len(ledger.made)
         merits = ledger.descended(list(np.asarray(children.get("X"), dtype=float)), steps, gated=True)
-        landed = iter(ledger.made[count:])
-        for child, size in zip(children, merits, strict=True):
-            if np.isfinite(size):
-                child.set("X", ledger.problem.encode(next(landed)[0])[0])
+        landed = np.concatenate([ledger.problem.encode(made) for made, _ in ledger.made[n_before:]] or [X[:0]])
+        for child, x in zip(children[np.isfinite(merits)], landed, strict=True):
+            child.set("X", x)
         algorithm.tell(infills=with_values(children, {"F": np.array(merits)[:, None]}))
 
 
@@ -623,9 +642,9 @@ def polishing(ledger: Ledger, random: np.random.Generator) -> None:
     """Descend the best members on finer grids, then the best of those on the finest, until the budget is spent."""
     members = ledger.members()
     X = ledger.problem.encode(Candidates(members.center, members.swing))
-    most = _FINALISTS
+    most = 1 if ledger.search.blind else _FINALISTS
     if ledger.search.budget.counted:
-        most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, _FINALISTS))
+        most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, most))
         ledger.descended(list(X[:most]), (FINE,), share=_TOGETHER)
     else:
         for x in X[:most]:

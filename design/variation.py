@@ -7,7 +7,7 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 
-_PHASES = 96  # of a period, to which parents are aligned
+_PHASES = 48  # of a period, from the best of which an alignment is refined
 _CROSSED = 0.6  # of all children
 _NICHE = 0.35 / np.sqrt(66.0)  # times √n_design: nearer ones are the same motion
 
@@ -48,19 +48,20 @@ def distances(genes: Genes, x: FloatArray, others: FloatArray) -> tuple[FloatArr
     images = genes.signs * x + genes.offsets
     rest = (genes.wave < 0) | (not genes.sines.size)
     square = np.sum(((images[:, None] - others) * genes.weight)[:, :, rest] ** 2, axis=2)
-    phases = np.linspace(0.0, 2.0 * np.pi, _PHASES, endpoint=False)
+    phase = np.zeros(square.shape)
     if genes.sines.size:
-        ours, theirs = genes.phasors(images), genes.phasors(others)
+        ours, theirs, k = genes.phasors(images), genes.phasors(others), genes.harmonics
         product = np.einsum("nmh,vmh->vnh", np.conj(theirs), ours)
-        along = (product @ np.exp(1j * np.outer(genes.harmonics, phases))).real
+        grid = np.linspace(0.0, 2.0 * np.pi, _PHASES, endpoint=False)
+        phase = grid[(product @ np.exp(1j * np.outer(k, grid))).real.argmax(axis=2)]
+        turned = product * np.exp(1j * k * phase[:, :, None])
+        bend = -(turned.real @ k**2)
+        phase -= np.where(bend < 0.0, -(turned.imag @ k) / np.where(bend < 0.0, bend, 1.0), 0.0)  # Newton's step
         square += np.sum(np.abs(ours) ** 2, axis=(1, 2))[:, None] + np.sum(np.abs(theirs) ** 2, axis=(1, 2))
-        best = along.argmax(axis=2)
-        square -= 2.0 * np.take_along_axis(along, best[:, :, None], axis=2)[:, :, 0]
-    else:
-        best = np.zeros(square.shape, dtype=np.int64)
+        square -= 2.0 * (product * np.exp(1j * k * phase[:, :, None])).real.sum(axis=2)
     image = square.argmin(axis=0)
     column = np.arange(len(others))
-    return np.sqrt(np.maximum(square[image, column], 0.0)), image, phases[best[image, column]]
+    return np.sqrt(np.maximum(square[image, column], 0.0)), image, phase[image, column]
 
 
 def aligned(genes: Genes, x: FloatArray, other: FloatArray) -> FloatArray:

@@ -116,8 +116,8 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
     assert fitted(problem, chosen, None)[1].value[0] == pytest.approx(truth, rel=1e-6)
     x = encode(problem, chosen)[0]
-    sharp = replace(WHOLE, width=1e-9, softness=1e4)
-    assert problem.objective(sharp)(x, np.empty(0))[0] == pytest.approx(np.log(truth), abs=1e-3)
+    sharp = replace(WHOLE, width=1e-9, softness=1e4, weight=0.0)
+    assert problem.objective(sharp)(x, np.zeros(len(problem.names)))[0] == pytest.approx(np.log(truth), abs=1e-3)
     fine = problem.finer()
     W = problem.model.observation(run_of(problem, chosen).periodic.motion(period_grid(problem.excitation, 768)))
     truth = condition_number(np.concatenate([np.sqrt(0.05 / 4.0) * W, old]))
@@ -315,7 +315,7 @@ def test_a_result_has_its_best_first_and_a_population_no_motion_twice():
     found = run_search(search, state)
     assert found.value.tolist() == [9.0, 20.0, 3.0]
     assert state.best == 9.0
-    ledger = Ledger(search, state, _Crew(search, 1))
+    ledger = Ledger(search, replace(state, done=1), _Crew(search, 1))
     x = problem.encode(chosen)[1]
     shifted = search.problem.genes.shifted(x, 1.0)
     ledger.record(problem.decode(shifted[None]), Evaluation(np.array([8.9]), np.zeros((1, 1))), 1)
@@ -340,7 +340,9 @@ def test_shifts_reversal_and_mirrors_are_found_and_undone():
 def test_a_dropped_child_is_not_judged():
     problem = small_problem()
     crew = _Crew(Search(problem, Budget(evaluations=1000)), 1)
-    (landing,) = crew.run([Descent(problem.encode(random_candidates(problem, 1))[0], (SCREEN, WHOLE), gates=(0.0, 0.0))])
+    (landing,) = crew.run(
+        [Descent(problem.encode(random_candidates(problem, 1))[0], (SCREEN, WHOLE), gates=(0.0, 0.0))]
+    )
     assert landing.candidates is None
     assert np.isfinite(landing.screened[1])
     assert landing.evaluations > 0
