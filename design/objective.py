@@ -65,10 +65,10 @@ class Objective:
         grid = period_grid(problem.excitation, n)
         self.basis = np.array([waves(problem.excitation, grid, order) for order in range(3)])
         steps = fidelity.width * problem.rates[0] * problem.excitation.omega * _USUAL
-        self.model: Any = smoothed(problem.model, steps * problem.excitation.period / n)
-        self.items, self.every = searched(problem), max(1, round(1.0 / fidelity.samples))
-        direct = isinstance(self.model, DynamicModel) and GramOf.fits(self.model.robot)
-        self.direct = GramOf(self.model.robot, self.model.columns, self.model.weights) if direct else None
+        model = smoothed(problem.model, steps * problem.excitation.period / n)
+        self.model, self.direct = model, None
+        if isinstance(model, DynamicModel) and GramOf.fits(model.robot):
+            self.direct = GramOf(model.robot, model.columns, model.weights)
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; shift (n_names,) is s, in shares of the limits."""

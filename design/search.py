@@ -218,7 +218,7 @@ class Search:
     def until(self, stage: int) -> float:
         """Return the share of the budget that is spent at the end of a stage."""
         if self.blind:
-            return (0.25, *np.linspace(0.25, 0.5, len(self.stages) - 1)[1:].tolist(), 1.0)[stage]
+            return float((0.25, *np.linspace(0.25, 0.5, len(self.stages) - 1)[1:], 1.0)[stage])
         last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
         last *= 10.0 / max(10.0, self.budget.size)
         n, first = len(self.stages) - 2, 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6

@@ -258,7 +258,7 @@ class Design(Table):
     warm_up_periods: Whole = 1
     measured_periods: Annotated[int, Field(ge=1, le=10_000)] = 5
     hold_s: NotNegative = 2.0
-    criterion: Literal["condition", "d", "a", "e", "sigma", "path"] = "condition"
+    criterion: Literal["condition", "weighted-condition", "d", "a", "e", "sigma", "path"] = "condition"
     parameters: list[Name] = []  # of the sigma criterion: base parameters
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
     model: Literal["dynamic", "power", "load"] = "dynamic"

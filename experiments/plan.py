@@ -483,8 +483,8 @@ def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
 def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     """Build the campaign's criterion over the columns that a run can show."""
     kind = setup.design.criterion
-    if kind == "condition":
-        return Criterion("condition")
+    if kind.endswith("condition"):
+        return Criterion(kind)
     robot, base = setup.robot, base_parameters(setup.robot)
     place = [list(base.kept).index(column) for column in columns]
     if kind == "path":
@@ -584,7 +584,7 @@ def torque_model(robot: Robot) -> bool | None:
 def fine_value(problem: Problem, candidate: Run) -> float:
     """Evaluate the criterion on the fine grid; condition numbers by SVD."""
     series = candidate.periodic
-    if problem.criterion.kind == "condition" and not problem.earlier.any():
+    if problem.criterion.kind.endswith("condition") and not problem.earlier.any():
         return condition_number(problem.model.observation(series.motion(series.grid(FINE_SAMPLES))))
     G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, series)
     return float(values(problem.criterion, G[None])[0])
