@@ -12,13 +12,14 @@ overrun before (the method of multipliers).
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from excitor.design.constraints.constraint import Constraint, States, Trace
-from excitor.design.criteria import DeclaredModel, DynamicModel, Model, gradient, values
-from excitor.design.motion import period_grid, waves
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.criteria import Criterion, DeclaredModel, DynamicModel, Model, gradient, values
+from excitor.design.motion import Excitation, period_grid, waves
 from excitor.design.variation import Genes
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.errors import AssemblyError
@@ -27,10 +28,9 @@ from excitor.robots.gram import GramOf
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 
-if TYPE_CHECKING:
-    from excitor.design.problem import Problem
-
 POINT_COST = 3  # evaluations that a point takes, its gradient included
+DRY_RUN = 0.15  # share of the amplitude that a dry run swings
+_WAY_SAMPLES = 24  # of the straight way from home to the start
 UNBOUNDED = 50.0  # stands for the logarithm of an infinite criterion
 RESERVE = 2e-4  # of each limit: a descent ends on a constraint's edge, or a little beyond
 MOST = 6  # extremes of one limit that count; a box alone has six faces to touch
@@ -53,12 +53,64 @@ class Fidelity:
     tolerance: float  # relative decrease of J at which a descent ends
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class PosedMotion:
+    """Everything that evaluating a periodic motion needs."""
+
+    robot: Robot
+    excitation: Excitation
+    constraints: Constraints
+    criterion: Criterion
+    model: Model
+    earlier: FloatArray  # (n_columns, n_columns): what runs before this one told already, in the same rows
+    share: float  # rows that count for each sample of the grid
+    pose: FloatArray  # (n_joints,): where joints stand that do not move; NaN: to be chosen
+    n_period: int  # samples of the measured period; ramps follow, then what only must be clear
+    basis: tuple[FloatArray, ...]  # orders 0, 1, 2 and, where jerk is limited, 3; (2 n_harmonics, n_samples)
+    position: FloatArray  # (n_joints, 2): limits that hold between the samples too if they hold at them
+    rates: tuple[FloatArray, ...]  # the same of velocity, acceleration, jerk, (n_joints,)
+    amplitude: FloatArray  # (n_joints, 2 n_harmonics): what a variable of 1 stands for
+    names: tuple[str, ...]  # of the constraints of `evaluate`
+
+    @property
+    def n_design(self) -> int:
+        """Count the design variables."""
+        moving = int(self.excitation.moving.sum())
+        return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
+
+    @property
+    def way_shares(self) -> FloatArray:
+        """Sample the straight way from home: how far along, from 0 (home) to 1 (the start); nothing without a home."""
+        return np.linspace(0.0, 1.0, _WAY_SAMPLES) if self.constraints.home is not None else np.empty(0)
+
+    def coefficients(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scale design variables to coefficients, whatever limits they break: centres, and swings."""
+        moving = self.excitation.moving
+        n_moving, n_waves = int(moving.sum()), self.amplitude.shape[1]
+        free = np.isnan(self.pose)
+        middle, half = self.position.mean(axis=1), 0.5 * np.ptp(self.position, axis=1)
+        center = np.tile(np.where(free, 0.0, self.pose), (len(X), 1))
+        center[:, moving] = middle[moving] + half[moving] * X[:, :n_moving]
+        center[:, free] = middle[free] + half[free] * np.clip(X[:, n_moving * (1 + n_waves) :], -1.0, 1.0)
+        swing = np.zeros((len(X), moving.size, n_waves))
+        swing[:, moving] = X[:, n_moving : n_moving * (1 + n_waves)].reshape(len(X), n_moving, n_waves)
+        return center, swing * self.amplitude
+
+    @property
+    def everywhere(self) -> tuple[FloatArray, FloatArray]:
+        """Samples of run, dry run and way from home: shares of the centre in them, and the waves (2 n_h, n)."""
+        dry, way = DRY_RUN * self.basis[0][:, : self.n_period : 4], self.way_shares
+        still = np.zeros((len(dry), way.size))
+        shares = np.concatenate([np.ones(self.basis[0].shape[1] + dry.shape[1]), way])
+        return shares, np.concatenate([self.basis[0], dry, still], axis=1)
+
+
 class Objective:
     """J(x) and its gradient at one fidelity."""
 
     cost = POINT_COST
 
-    def __init__(self, problem: "Problem", fidelity: Fidelity) -> None:
+    def __init__(self, problem: PosedMotion, fidelity: Fidelity) -> None:
         n = max(8, round(fidelity.samples * problem.n_period))
         self.problem, self.fidelity, self.n = problem, fidelity, n
         self.share = problem.share * problem.n_period / n
@@ -72,8 +124,8 @@ class Objective:
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; shift (n_names,) is s, in shares of the limits."""
-        problem, raw = self.problem, self.problem.coefficients(x[None])
-        repair = Repair(problem, raw.center[0], raw.swing[0])
+        problem, (center, swing) = self.problem, self.problem.coefficients(x[None])
+        repair = Repair(problem, center[0], swing[0])
         try:
             value, slope = self._criterion(repair)
             if self.items and self.fidelity.weight > 0.0:
@@ -107,15 +159,15 @@ class Objective:
         return min(value, UNBOUNDED), slope
 
 
-def restored(problem: "Problem", x: FloatArray) -> FloatArray:
+def restored(problem: PosedMotion, x: FloatArray) -> FloatArray:
     """Move x, which almost keeps the constraints, to where it does: steps to where their slopes say that P = 0.
 
     P = Σ max(0, g + s)²; x ← x - 2 P ∇P / |∇P|², exact for rows that are linear and do not depend on each other.
     """
     items, shift = searched(problem), np.full(len(problem.names), RESERVE)
     for _ in range(_ROUNDS):
-        raw = problem.coefficients(x[None])
-        repair = Repair(problem, raw.center[0], raw.swing[0])
+        center, swing = problem.coefficients(x[None])
+        repair = Repair(problem, center[0], swing[0])
         over, slope = penalty(problem, items, repair, shift)
         by_x = by_design(problem, repair.pull_back(slope)[None])[0]
         square = float(by_x @ by_x)
@@ -128,7 +180,7 @@ def restored(problem: "Problem", x: FloatArray) -> FloatArray:
 class Repair:
     """The repair of one candidate into its joints' limits, as `decode` makes it, and its derivative."""
 
-    def __init__(self, problem: "Problem", center: FloatArray, swing: FloatArray) -> None:
+    def __init__(self, problem: PosedMotion, center: FloatArray, swing: FloatArray) -> None:
         self.problem, self.raw_center, self.raw = problem, center, swing
         self.basis = problem.basis[: 1 + len(problem.rates)]
         sampled = np.stack([swing @ basis for basis in self.basis])
@@ -204,13 +256,13 @@ class _Places:
         return Motion(*(x[: self.n_period] for x in self.states))
 
 
-def searched(problem: "Problem") -> list[tuple[Constraint, int]]:
+def searched(problem: PosedMotion) -> list[tuple[Constraint, int]]:
     """List the constraints of a search, each with its number of rows."""
     return [(item, len(item.rows(problem.robot))) for item in problem.constraints.searched(problem.robot)]
 
 
 def penalty(
-    problem: "Problem", items: list[tuple[Constraint, int]], repair: Repair, shift: FloatArray, every: int = 1
+    problem: PosedMotion, items: list[tuple[Constraint, int]], repair: Repair, shift: FloatArray, every: int = 1
 ) -> tuple[float, FloatArray]:
     """Evaluate Σ max(0, g + s)² of constraints, each with its number of rows; its slope by coefficients.
 
@@ -236,7 +288,7 @@ def penalty(
 
 
 def active_rows(
-    problem: "Problem", item: Constraint, places: dict[bool, _Places], *, near: FloatArray | float, most: int = MOST
+    problem: PosedMotion, item: Constraint, places: dict[bool, _Places], *, near: FloatArray | float, most: int = MOST
 ) -> ActiveRows:
     """Choose the samples at which a constraint's rows exceed `near`: local extremes, the `most` worst of each row.
 
@@ -251,7 +303,7 @@ def active_rows(
     return ActiveRows(item, samples, rows, g[samples, rows])
 
 
-def places_of(problem: "Problem", center: FloatArray, swing: FloatArray, every: int = 1) -> dict[bool, _Places]:
+def places_of(problem: PosedMotion, center: FloatArray, swing: FloatArray, every: int = 1) -> dict[bool, _Places]:
     """Sample a candidate for constraints of the run (False), and for those that hold everywhere (True)."""
     bases = tuple(basis[:, ::every] for basis in problem.basis[:3])
     q, dq, ddq = (swing @ basis for basis in bases)
@@ -264,12 +316,12 @@ def places_of(problem: "Problem", center: FloatArray, swing: FloatArray, every: 
     return {False: run, True: _Places((q, zero, zero), center_share, (basis,), n)}
 
 
-def _share(problem: "Problem", item: Constraint, states: States) -> FloatArray:
+def _share(problem: PosedMotion, item: Constraint, states: States) -> FloatArray:
     """Evaluate g of every row at given states, (n, n_rows)."""
     return item.violations(problem.robot, item.values(Trace(problem.robot, Motion(*states))))
 
 
-def by_design(problem: "Problem", slope: FloatArray) -> FloatArray:
+def by_design(problem: PosedMotion, slope: FloatArray) -> FloatArray:
     """Turn slopes by coefficients (n, n_joints, 1 + 2 n_harmonics) into slopes by design variables."""
     moving, free = problem.excitation.moving, np.isnan(problem.pose)
     half = 0.5 * np.ptp(problem.position, axis=1)
@@ -299,7 +351,7 @@ def _extremes(g: FloatArray, near: FloatArray | float, most: int) -> tuple[IntAr
     return order[places, limits].astype(np.int64), limits.astype(np.int64)
 
 
-def _sample_slopes(problem: "Problem", part: ActiveRows, places: _Places) -> FloatArray:
+def _sample_slopes(problem: PosedMotion, part: ActiveRows, places: _Places) -> FloatArray:
     """Differentiate the chosen rows by the states of their samples, then by coefficients, (n, n_joints, 1 + 2 n_h)."""
     at, (n_joints, n_waves) = part.samples, problem.amplitude.shape
     J = np.zeros((at.size, n_joints, 1 + n_waves))
@@ -318,7 +370,7 @@ def _sample_slopes(problem: "Problem", part: ActiveRows, places: _Places) -> Flo
     return J
 
 
-def genes_of(problem: "Problem") -> Genes:
+def genes_of(problem: PosedMotion) -> Genes:
     """Describe the design variables: joints and harmonics, and the symmetries of the criterion, found numerically.
 
     A shift in time is one for every problem. Reversal, mirrors q_j → -q_j of some joints, and centres that do not
@@ -351,7 +403,7 @@ def genes_of(problem: "Problem") -> Genes:
                  np.array([v[1] for v in variants]), weight)  # fmt: skip
 
 
-def _masks(problem: "Problem", m: int) -> BoolArray:
+def _masks(problem: PosedMotion, m: int) -> BoolArray:
     """List the sets of joints that a mirror could turn round, none first."""
     model = problem.model.model if isinstance(problem.model, DeclaredModel) else problem.model
     fast = isinstance(model, DynamicModel) and isinstance(problem.robot.mechanism, Tree)
@@ -359,7 +411,7 @@ def _masks(problem: "Problem", m: int) -> BoolArray:
     return np.asarray((np.arange(n)[:, None] >> np.arange(m)) & 1, dtype=bool)
 
 
-def _alike(problem: "Problem", maps: list[tuple[FloatArray, FloatArray]]) -> BoolArray:
+def _alike(problem: PosedMotion, maps: list[tuple[FloatArray, FloatArray]]) -> BoolArray:
     """Mark the maps x → sign x + offset that leave the criterion of random motions (almost) as it is."""
     random, n = np.random.default_rng(0), problem.n_period // 4
     basis = [waves(problem.excitation, period_grid(problem.excitation, n), order) for order in range(3)]
@@ -367,9 +419,9 @@ def _alike(problem: "Problem", maps: list[tuple[FloatArray, FloatArray]]) -> Boo
     for _ in range(4):
         x = random.uniform(-0.6, 0.6, problem.n_design)
         tried = np.flatnonzero(good)
-        made = problem.coefficients(np.array([x, *(maps[k][0] * x + maps[k][1] for k in tried)]))
-        q, dq, ddq = (made.swing @ part for part in basis)
-        G = problem.model.grams(q + made.center[:, :, None], dq, ddq, n)
+        center, swing = problem.coefficients(np.array([x, *(maps[k][0] * x + maps[k][1] for k in tried)]))
+        q, dq, ddq = (swing @ part for part in basis)
+        G = problem.model.grams(q + center[:, :, None], dq, ddq, n)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(values(problem.criterion, problem.earlier + problem.share * 4.0 * G))
             good[tried] = np.abs(found[1:] - found[0]) < _SIMILAR

@@ -14,42 +14,19 @@ from excitor.design.constraints.constraint import SEARCH, Population, States
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, Model, values
 from excitor.design.motion import Excitation, Run, period_grid, periodic_run, ramp_waves, waves
-from excitor.design.objective import Fidelity, Objective, genes_of, restored
+from excitor.design.objective import DRY_RUN, Fidelity, Objective, PosedMotion, genes_of, restored
 from excitor.design.variation import Genes
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import AssemblyError
 from excitor.robots.robot import Robot
 
-DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 N_SAMPLES = 192  # of a period, at least
 JUDGED = 4  # samples of a judgement for one of the search's
-_WAY_SAMPLES = 24  # of the straight way from home to the start
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Problem:
+class Problem(PosedMotion):
     """Everything that evaluating a candidate needs; built by `build_problem`."""
-
-    robot: Robot
-    excitation: Excitation
-    constraints: Constraints
-    criterion: Criterion
-    model: Model
-    earlier: FloatArray  # (n_columns, n_columns): what runs before this one told already, in the same rows
-    share: float  # rows that count for each sample of the grid
-    pose: FloatArray  # (n_joints,): where joints stand that do not move; NaN: to be chosen
-    n_period: int  # samples of the measured period; ramps follow, then what only must be clear
-    basis: tuple[FloatArray, ...]  # orders 0, 1, 2 and, where jerk is limited, 3; (2 n_harmonics, n_samples)
-    position: FloatArray  # (n_joints, 2): limits that hold between the samples too if they hold at them
-    rates: tuple[FloatArray, ...]  # the same of velocity, acceleration, jerk, (n_joints,)
-    amplitude: FloatArray  # (n_joints, 2 n_harmonics): what a variable of 1 stands for
-    names: tuple[str, ...]  # of the constraints of `evaluate`
-
-    @property
-    def n_design(self) -> int:
-        """Count the design variables."""
-        moving = int(self.excitation.moving.sum())
-        return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
 
     def decode(self, X: FloatArray) -> "Candidates":
         """Turn design variables into motions within the joint limits."""
@@ -63,10 +40,6 @@ class Problem:
         """Evaluate a population."""
         return evaluate(self, candidates)
 
-    def coefficients(self, X: FloatArray) -> "Candidates":
-        """Scale design variables to coefficients, whatever limits they break."""
-        return coefficients(self, X)
-
     def objective(self, fidelity: Fidelity) -> Objective:
         """Build what a descent minimises, with its gradient."""
         return Objective(self, fidelity)
@@ -75,14 +48,6 @@ class Problem:
     def genes(self) -> Genes:
         """What each design variable is, and the problem's symmetries."""
         return genes_of(self)
-
-    @property
-    def everywhere(self) -> tuple[FloatArray, FloatArray]:
-        """Samples of run, dry run and way from home: shares of the centre in them, and the waves (2 n_h, n)."""
-        dry, way = DRY_RUN * self.basis[0][:, : self.n_period : 4], way_shares(self)
-        still = np.zeros((len(dry), way.size))
-        shares = np.concatenate([np.ones(self.basis[0].shape[1] + dry.shape[1]), way])
-        return shares, np.concatenate([self.basis[0], dry, still], axis=1)
 
     def start(self, n: int, random: np.random.Generator, _: float) -> "tuple[Candidates, Evaluation, int]":
         """Draw a first population; its evaluation, and what each of it cost."""
@@ -194,16 +159,7 @@ def decode(problem: Problem, X: FloatArray) -> Candidates:
 
 def coefficients(problem: Problem, X: FloatArray) -> Candidates:
     """Scale design variables to coefficients, whatever limits they break."""
-    moving = problem.excitation.moving
-    n_moving, n_waves = int(moving.sum()), problem.amplitude.shape[1]
-    free = np.isnan(problem.pose)
-    middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
-    center = np.tile(np.where(free, 0.0, problem.pose), (len(X), 1))
-    center[:, moving] = middle[moving] + half[moving] * X[:, :n_moving]
-    center[:, free] = middle[free] + half[free] * np.clip(X[:, n_moving * (1 + n_waves) :], -1.0, 1.0)
-    swing = np.zeros((len(X), moving.size, n_waves))
-    swing[:, moving] = X[:, n_moving : n_moving * (1 + n_waves)].reshape(len(X), n_moving, n_waves)
-    return Candidates(center, swing * problem.amplitude)
+    return Candidates(*problem.coefficients(X))
 
 
 def encode(problem: Problem, candidates: Candidates) -> FloatArray:
@@ -267,12 +223,7 @@ def _quiet_places(problem: Problem, candidates: Candidates, q: FloatArray) -> li
     if problem.constraints.home is None:
         return [dry]
     home = problem.constraints.home[None, :, None]
-    return [dry, home + way_shares(problem) * (center - home)]
-
-
-def way_shares(problem: Problem) -> FloatArray:
-    """Sample the straight way from home: how far along, from 0 (home) to 1 (the start); nothing without a home."""
-    return np.linspace(0.0, 1.0, _WAY_SAMPLES) if problem.constraints.home is not None else np.empty(0)
+    return [dry, home + problem.way_shares * (center - home)]
 
 
 def _basis(excitation: Excitation, n_period: int, order: int) -> FloatArray:

@@ -107,6 +107,7 @@ _LONG = 30.0  # s: from here on the second half of an evolution descends further
 _MEMORY = 40  # children that a child's screening is compared with
 _FEW = 6  # children, without which nothing is dropped
 _DEAR = 10  # evaluations of a gradient
+_GRADIENTS = 20  # fewer in the whole budget are worth nothing
 _CHILDREN, _UNDESCENDED = 4, 20  # of a generation
 _FINALISTS = 8
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
@@ -218,7 +219,9 @@ class Search:
     def until(self, stage: int) -> float:
         """Return the share of the budget that is spent at the end of a stage."""
         if self.blind:
-            return float((0.25, *np.linspace(0.25, 0.5, len(self.stages) - 1)[1:], 1.0)[stage])
+            few = self.budget.counted and self.budget.amount < _GRADIENTS * self.problem.objective(FINE).cost
+            evolved = 1.0 if few else 0.5
+            return float((0.25, *np.linspace(0.25, evolved, len(self.stages) - 1)[1:], 1.0)[stage])
         last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
         last *= 10.0 / max(10.0, self.budget.size)
         n, first = len(self.stages) - 2, 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6

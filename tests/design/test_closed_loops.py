@@ -262,9 +262,9 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     x = np.random.default_rng(0).uniform(-3.0, 3.0, problem.n_design)
     q = trajectory_of(problem, decode(problem, x[None]), 0).periodic.at(np.linspace(0.0, 5.0, 501))
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
-    raw, shift = problem.coefficients(x[None]), np.zeros(len(problem.names))
+    (center, swing), shift = problem.coefficients(x[None]), np.zeros(len(problem.names))
     with pytest.raises(AssemblyError):
-        penalty(problem, searched(problem), Repair(problem, raw.center[0], raw.swing[0]), shift)
+        penalty(problem, searched(problem), Repair(problem, center[0], swing[0]), shift)
     J, slope = problem.objective(WHOLE)(x, shift)
     assert J >= UNBOUNDED
     assert not slope.any()
@@ -280,8 +280,8 @@ def test_slopes_of_singularity_rows_agree_with_differences():
     shift = np.where([name.startswith("singularity") for name in problem.names], 2.0, -1e3)
 
     def square(x):
-        raw = problem.coefficients(x[None])
-        repair = Repair(problem, raw.center[0], raw.swing[0])
+        center, swing = problem.coefficients(x[None])
+        repair = Repair(problem, center[0], swing[0])
         value, slope = penalty(problem, items, repair, shift)
         return value, by_design(problem, repair.pull_back(slope)[None])[0]
 

@@ -108,8 +108,8 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
 
 
 def repaired(problem, x):
-    raw = problem.coefficients(x[None])
-    return Repair(problem, raw.center[0], raw.swing[0])
+    center, swing = problem.coefficients(x[None])
+    return Repair(problem, center[0], swing[0])
 
 
 def test_the_repair_of_a_descent_is_that_of_decoding(problem):

@@ -62,7 +62,8 @@ def found(problem):
 
 @pytest.fixture(scope="module")
 def trajectory(problem, found):
-    return trajectories(problem, found.candidates)[0]
+    """A little smaller than what was found at the limits, as a design makes it where a finer simulation breaks one."""
+    return scaled(trajectories(problem, found.candidates)[0], 0.95)
 
 
 def draw(problem, n, seed=0):

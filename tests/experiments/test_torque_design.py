@@ -157,7 +157,7 @@ def test_the_page_shows_the_fine_simulation(designed):
     assert "of 40 models" in first["note"]
     assert any("of 40 models" in note for note in first["notes"])
     assert len(first["certificate"]) == len(designed.runs[0].certificate.items)
-    assert first["history"][0]["stage"] == "ga"
+    assert first["history"][0]["stage"] == "start"
 
 
 @pytest.mark.slow  # simulates many candidates
