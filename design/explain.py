@@ -23,16 +23,7 @@ from excitor.design.constraints.constraint import (
 )
 from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.motion import Run
-from excitor.design.problem import (
-    Candidates,
-    Problem,
-    build_problem,
-    constraint_values,
-    motions,
-    population_of,
-    run_of,
-    way_shares,
-)
+from excitor.design.problem import Candidates, Problem, build_problem, constraint_values, motions, population_of, run_of
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
@@ -612,7 +603,7 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     for g, j in _position_groups(elastic):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
     start, column = home[None, :, None], 0
-    places = start + way_shares(problem) * (candidates.center[:, :, None] - start)
+    places = start + problem.way_shares * (candidates.center[:, :, None] - start)
     for item in problem.constraints.searched(problem.robot):
         n_rows = len(item.rows(problem.robot))
         if item.everywhere:
@@ -717,7 +708,7 @@ def _near_home(problem: Problem, center: FloatArray) -> FloatArray:
     home, robot = problem.constraints.home, problem.robot
     low, high = problem.constraints.limits.position.T
     assert home is not None
-    s = np.linspace(0.0, 1.0, 8 * way_shares(problem).size)[:, None]
+    s = np.linspace(0.0, 1.0, 8 * problem.way_shares.size)[:, None]
     way = center + s * (home - center)
     lacking = pose_deficits(robot, problem.constraints, way)[1]
     bad = ((way < low) | (way > high)).any(axis=1) | (lacking > -_NEAR_HOME).any(axis=1)

@@ -118,6 +118,7 @@ class Objective:
         self.basis = np.array([waves(problem.excitation, grid, order) for order in range(3)])
         steps = fidelity.width * problem.rates[0] * problem.excitation.omega * _USUAL
         model = smoothed(problem.model, steps * problem.excitation.period / n)
+        self.items, self.every = searched(problem), max(1, round(1.0 / fidelity.samples))
         self.model, self.direct = model, None
         if isinstance(model, DynamicModel) and GramOf.fits(model.robot):
             self.direct = GramOf(model.robot, model.columns, model.weights)
