@@ -715,7 +715,7 @@ PEERS: dict[str, Peer] = {"cma_lbfgs": cma_lbfgs, "multistart_lbfgs": multistart
 PEER_BARS = {"cma_lbfgs": 3.60, "multistart_lbfgs": 3.30, "plain_ga": 5.00}  # beyond these a peer is not itself
 
 
-def runs(problem: Problem, seconds: float, seeds: Sequence[int], method: Method = "memetic") -> list[float]:
+def runs(problem: Problem, seconds: float, seeds: Sequence[int], method: Method = "hybrid") -> list[float]:
     """Search once for every seed and score the best of what was found; inf where nothing is feasible."""
     scores = []
     for seed in seeds:

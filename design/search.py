@@ -98,7 +98,7 @@ class State:
 
 
 Keeper = Callable[[State], None]
-Method = Literal["memetic", "restarts"]  # restarts: the same descents of random motions, for comparison
+Method = Literal["hybrid", "restarts"]  # evolution and descents, or descents of random motions, for comparison
 
 STAGES = ("start", "evolution", "polish")
 PER_SECOND = 6000  # evaluations of a free six-axis motion that a CPU second usually makes
@@ -193,12 +193,12 @@ class Search:
     problem: Searchable
     budget: Budget
     seed: int = 0
-    method: Method = "memetic"
+    method: Method = "hybrid"
 
     @property
     def population(self) -> int:
         """Count the members: more for a larger budget."""
-        return int(np.clip(round(12.0 * np.sqrt(self.budget.size / 10.0)), 4, 40))
+        return int(np.clip(round(12.0 * (self.budget.size / 10.0) ** 0.4), 4, 40))
 
     @property
     def starts(self) -> int:
@@ -245,7 +245,7 @@ def solve(
     budget: Budget,
     *,
     seed: int = 0,
-    method: Method = "memetic",
+    method: Method = "hybrid",
     listen: Listener | None = None,
     workers: int = 1,
 ) -> SearchResult:

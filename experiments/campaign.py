@@ -235,8 +235,8 @@ class Targets(Table):
 
 
 def _search_method(given: Any) -> Any:
-    """Read the search's former names as what has replaced it."""
-    return "memetic" if given in ("hybrid", "ga", "plain-ga") else given
+    """Read searches that there were before as the one that has replaced them."""
+    return "hybrid" if given in ("ga", "plain-ga") else given
 
 
 class Design(Table):
@@ -271,7 +271,7 @@ class Design(Table):
     ] = []  # runs after all others, or the parameters each is for
     warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
     target_relative_sigma_percent: Percent = 5.0
-    method: Annotated[Literal["memetic", "restarts"], BeforeValidator(_search_method)] = "memetic"
+    method: Annotated[Literal["hybrid", "restarts"], BeforeValidator(_search_method)] = "hybrid"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None
     seconds: BoundedPositive | None = None

@@ -354,7 +354,7 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 
     def coefficients(fresh=False):
         asked.clear()
-        settings = Settings(3, Budget(evaluations=400), "memetic", fresh)
+        settings = Settings(3, Budget(evaluations=400), "hybrid", fresh)
         return design_run(setup, settings, index=0, plan=plan, before=[]).run.series.sines
 
     first = coefficients()
@@ -375,7 +375,7 @@ def test_a_search_that_found_nothing_goes_on_from_what_fits(tmp_path, monkeypatc
     setup = set_up(open_campaign(tmp_path, "design"))
     (plan,), _ = planned_runs(setup)
     problem = run_problem(setup, plan, ())
-    settings = Settings(0, Budget(evaluations=300), "memetic")
+    settings = Settings(0, Budget(evaluations=300), "hybrid")
     kept = {}
     search = Search(problem, settings.budget)
     run_search.run_search(search, observer=Observer(keep=lambda state: kept.setdefault(state.done, state)))
@@ -427,7 +427,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
 
 def test_a_budget_in_seconds_is_kept(designed):
     told, written = designed(SMALL, "--seconds", "1", evaluations=0)
-    assert written["settings"] == {"seed": 0, "evaluations": None, "seconds": 1.0, "method": "memetic"}
+    assert written["settings"] == {"seed": 0, "evaluations": None, "seconds": 1.0, "method": "hybrid"}
     assert told["cpu_s"] < 15.0
 
 

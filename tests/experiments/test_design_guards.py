@@ -163,7 +163,7 @@ def test_a_gentle_run_is_searched_within_its_share(tmp_path):
 def small(tmp_path_factory):
     """A designed campaign of one run."""
     setup = setup_of(tmp_path_factory.mktemp("small"), SMALL)
-    return design(setup, Settings(0, Budget(evaluations=300), "memetic"))
+    return design(setup, Settings(0, Budget(evaluations=300), "hybrid"))
 
 
 def certified_up_to(monkeypatch, swing_of):
@@ -299,7 +299,7 @@ def asked_of(setup, settings, monkeypatch, *, index=0, before=()):
 def test_other_inputs_are_another_search(tmp_path, monkeypatch):
     """A checkpoint is gone on with only where seed, budget, method, noise and earlier runs are the same."""
     setup = setup_of(tmp_path, THREE)
-    settings = Settings(0, Budget(evaluations=300), "memetic")
+    settings = Settings(0, Budget(evaluations=300), "hybrid")
     first, other = (designed_before(setup, plans_of(setup)[0], seed) for seed in (0, 1))
     louder = replace(setup, noise=replace(setup.noise, sigma=2.0 * setup.noise.sigma))
     keys = [
@@ -319,7 +319,7 @@ def test_other_inputs_are_another_search(tmp_path, monkeypatch):
 def test_runs_of_a_campaign_have_seeds_of_their_own(tmp_path, monkeypatch):
     """A validation run that repeats the motion it validates would compare the estimate with itself."""
     setup = setup_of(tmp_path, THREE)
-    settings = Settings(0, Budget(evaluations=300), "memetic")
+    settings = Settings(0, Budget(evaluations=300), "hybrid")
     seeds = {asked_of(setup, settings, monkeypatch, index=k)[1] for k in range(4)}
     assert len(seeds) == 4
 
@@ -349,7 +349,7 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
         none = replace(none, stopped=stopped)
         with pytest.raises(error):
             planning.search_motion(
-                Search(problem, Budget(evaluations=5)), Settings(0, Budget(evaluations=5), "memetic"),
+                Search(problem, Budget(evaluations=5)), Settings(0, Budget(evaluations=5), "hybrid"),
                 where="run", state=known, observer=Observer(),
             )  # fmt: skip
 
