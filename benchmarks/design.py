@@ -32,7 +32,7 @@ from excitor.design.forecast import Forecast, PlannedRun, forecast
 from excitor.design.motion import Excitation, Run, period_grid
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
 from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
-from excitor.design.search import FIRST, SCREEN, WHOLE, Budget, Method, descend, solve
+from excitor.design.search import FIRST, SCREEN, SHARP, WHOLE, Budget, Method, descend, solve
 from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.figures import Figure, Report
@@ -738,7 +738,7 @@ def descents(problem: Problem, n: int = _STARTS) -> list[float]:
     random, none, scores = np.random.default_rng(0), np.empty(0), []
     for _ in range(n):
         x: FloatArray = random.uniform(-1.0, 1.0, problem.n_design)
-        for step in (FIRST, SCREEN, WHOLE):
+        for step in (FIRST, SCREEN, WHOLE, SHARP):
             x = descend(problem.objective(step), x, step, none, lambda _: False)[0]
         scores.append(fine_condition(problem, run_of(problem, decode(problem, x[None]))))
     return scores

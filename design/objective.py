@@ -142,10 +142,10 @@ class Objective:
 
     def _criterion(self, repair: "Repair") -> tuple[float, FloatArray]:
         """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients."""
-        q, dq, ddq = states = np.matmul(repair.swing, self.basis)
+        q, dq, ddq = np.matmul(repair.swing, self.basis)
         q += repair.center[:, None]
         fast = self.direct
-        G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(*states[:, None], self.n)[0]
+        G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(q[None], dq[None], ddq[None], self.n)[0]
         value, bar = gradient(self.problem.criterion, self.problem.earlier + self.share * G, self.fidelity.softness)
         slope = np.zeros((len(q), 1 + repair.swing.shape[1]))
         if not np.isfinite(value):
@@ -154,7 +154,8 @@ class Objective:
         if fast is not None:
             bars = fast.gradient((q, dq, ddq), bar)
         else:
-            bars = tuple(part.T for part in self.model.gradient(Motion(q.T, dq.T, ddq.T), bar))
+            by_q, by_dq, by_ddq = self.model.gradient(Motion(q.T, dq.T, ddq.T), bar)
+            bars = by_q.T, by_dq.T, by_ddq.T
         slope[:, 0] = bars[0].sum(axis=1)
         slope[:, 1:] = sum(part @ basis.T for part, basis in zip(bars, self.basis, strict=True))
         return min(value, UNBOUNDED), slope
