@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 import scipy.signal
 
+from benchmarks.design_peers import HYBRID, Peer, cma_lbfgs, multistart_lbfgs, plain_ga
 from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
 from excitor.design.certify.certify import DRY_RUN, failing
 from excitor.design.constraints.constraints import Constraints
@@ -31,7 +32,7 @@ from excitor.design.motion import Excitation, Run
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
 from excitor.design.problem import motions as search_motions
 from excitor.design.schedule import locked_sequence
-from excitor.design.search import Budget, Method, solve
+from excitor.design.search import FIRST, SCREEN, SHARP, WHOLE, Budget, Method, descend, solve
 from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.figures import Figure, Report
@@ -665,31 +666,44 @@ def _spread(ratios: FloatArray) -> dict[str, float]:
     return {"least": float(low), "median": float(middle), "largest": float(high), "within": share(ratios)}
 
 
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2, 3, 4, 5)
+PAIRED = tuple(range(1, 11))  # seeds of the comparison with and without evolution
 FINE_SAMPLES = 2000
 _FINALISTS = 4
+_STARTS = 10  # random motions that are descended
 
 
 def measure_quality(full: bool) -> dict[str, Any]:
-    """Search for 3, 10 and 60 CPU seconds; in full, every budget with three seeds."""
+    """Search for 3, 10 and 60 CPU seconds, with and without evolution; in full, with all seeds."""
     problem, peer = six_axis_problem(), ur10_problem()
-    three, ten = runs(problem, 3.0, SEEDS), runs(problem, 10.0, SEEDS)
-    minute = runs(problem, 60.0, SEEDS if full else SEEDS[:1])
-    plain = runs(problem, 10.0, SEEDS if full else SEEDS[:1], method="plain-ga")
+    seeds, paired = SEEDS if full else SEEDS[:2], PAIRED if full else PAIRED[:2]
+    found = {name: runs(problem, s, seeds) for name, s in (("3s", 3.0), ("10s", 10.0))}
+    found["60s"] = runs(problem, 60.0, SEEDS if full else SEEDS[:1])
+    ten = found["10s"] + runs(problem, 10.0, paired[len(seeds) :])
+    restarts = runs(problem, 10.0, paired, method="restarts")
+    others = {name: peers(problem, one, 10.0, paired if full else paired[:1]) for name, one in PEERS.items()}
     peer_ten = runs(peer, 10.0, SEEDS if full else SEEDS[:1])
-    figures = [
-        Figure("design.condition.3s", mean(three), "", 3.80, "at most"),
-        Figure("design.condition.10s", mean(ten), "", 3.50, "at most"),
-        Figure("design.condition.60s", mean(minute), "", 3.42, "at most"),
-        Figure("design.condition.plain_ga_10s", mean(plain)),
+    starts = descents(problem)
+    bars, worst = {"3s": 3.20, "10s": 3.02, "60s": 2.93}, {"3s": 3.30, "10s": 3.10, "60s": 3.00}
+    figures = [Figure(f"design.condition.{k}", mean(v), "", bars[k], "at most") for k, v in found.items()]
+    figures += [Figure(f"design.condition.worst_{k}", max(v), "", worst[k], "at most") for k, v in found.items()]
+    gained = mean(restarts) - mean(ten[: len(paired)])
+    figures += [
+        Figure("design.condition.gain_60s", mean(found["10s"]) - mean(found["60s"]), "", 0.05, "at least"),
+        Figure("design.condition.without_evolution_10s", mean(restarts), "", 3.15, "at most"),
+        Figure("design.condition.evolution_gain_10s", gained, "", 0.08, "at least"),
+        *(Figure(f"design.condition.{k}_10s", mean(v), "", PEER_BARS[k], "at most") for k, v in others.items()),
+        Figure("design.condition.descents", mean(starts), "", 3.55, "at most"),
+        *(Figure(f"design.condition.former_{k}", v) for k, v in HYBRID.items()),
         Figure("design.ur10_figaroh_10s", mean(peer_ten), "", 9.5, "at most"),
     ]
     context: dict[str, Any] = {
         "what": "mean over seeds of the condition number, by SVD at 2000 samples; CPU seconds of one thread",
-        "three": _rounded(three),
-        "ten": _rounded(ten),
-        "sixty": _rounded(minute),
-        "plain_ga": _rounded(plain),
+        **{name: _rounded(values) for name, values in found.items()},
+        "without_evolution": _rounded(restarts),
+        "with_evolution": _rounded(ten[: len(paired)]),
+        **{name: _rounded(values) for name, values in others.items()},
+        "descents": _rounded(starts),
         "ur10_ten": _rounded(peer_ten),
     }
     if full:
@@ -697,6 +711,10 @@ def measure_quality(full: bool) -> dict[str, Any]:
         figures.append(Figure("design.ur10_figaroh_41s", mean(longer)))
         context["ur10_forty_one"] = _rounded(longer)
     return {"figures": figures, "context": context}
+
+
+PEERS: dict[str, Peer] = {"cma_lbfgs": cma_lbfgs, "multistart_lbfgs": multistart_lbfgs, "plain_ga": plain_ga}
+PEER_BARS = {"cma_lbfgs": 3.60, "multistart_lbfgs": 3.30, "plain_ga": 5.00}  # beyond these a peer is not itself
 
 
 def runs(problem: Problem, seconds: float, seeds: Sequence[int], method: Method = "hybrid") -> list[float]:
@@ -708,6 +726,23 @@ def runs(problem: Problem, seconds: float, seeds: Sequence[int], method: Method 
         scores.append(
             min((fine_condition(problem, run_of(problem, found.candidates, k)) for k in feasible), default=np.inf)
         )
+    return scores
+
+
+def peers(problem: Problem, peer: Peer, seconds: float, seeds: Sequence[int]) -> list[float]:
+    """Let a peer search once for every seed."""
+    peer(problem, 0.2, 0)  # imports
+    return [fine_condition(problem, run_of(problem, peer(problem, seconds, seed))) for seed in seeds]
+
+
+def descents(problem: Problem, n: int = _STARTS) -> list[float]:
+    """Descend fixed random motions once, coarse to fine as the search does, and score where they end."""
+    random, none, scores = np.random.default_rng(0), np.empty(0), []
+    for _ in range(n):
+        x: FloatArray = random.uniform(-1.0, 1.0, problem.n_design)
+        for step in (FIRST, SCREEN, WHOLE, SHARP):
+            x = descend(problem.objective(step), x, step, none, lambda _: False)[0]
+        scores.append(fine_condition(problem, run_of(problem, decode(problem, x[None]))))
     return scores
 
 
@@ -748,7 +783,7 @@ def _rounded(values: Sequence[float]) -> list[float]:
 
 
 EVALUATIONS = 12_000  # some ten seconds, and six checkpoints
-SHARED = 60_000  # two chains, which two workers can share
+SHARED = 30_000  # whose children two workers can share
 KILLS = 10
 SIMULTANEOUS = 3
 _LONGEST = 600.0  # s of wall time that a design may take before it is given up

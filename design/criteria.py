@@ -23,7 +23,7 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_grams
 from excitor.robots.robot import Motion, Robot
 
-Kind = Literal["condition", "raw-condition", "d", "a", "e", "sigma", "path"]
+Kind = Literal["condition", "weighted-condition", "raw-condition", "d", "a", "e", "sigma", "path"]
 
 SOFT_FLOOR = 1e-13  # of eigenvalues of a normalised matrix
 
@@ -33,7 +33,8 @@ class Criterion:
     """Criterion to be minimised.
 
     condition  √(λ_max / λ_min) of the column-normalised matrix
-    raw-condition  the same without normalising: it depends on the units, and is here to compare with those who use it
+    weighted-condition  the same of rows in units of their noise, which is up to the model
+    raw-condition  the first without normalising: it depends on the units, and is here to compare with those who use it
     d          exp(-mean log λ / 2): the geometric mean of the standard deviations
     a          √ mean diag F⁻¹: the quadratic mean of the standard deviations
     e          1 / √λ_min: the largest standard deviation of any combination
@@ -63,8 +64,8 @@ class Criterion:
 
 def values(criterion: Criterion, G: FloatArray) -> FloatArray:
     """Evaluate the criterion of a stack of matrices, (n_matrices,)."""
-    if criterion.kind in ("condition", "raw-condition"):
-        return conditions(G, criterion.kind == "condition")
+    if criterion.kind.endswith("condition"):
+        return conditions(G, criterion.kind != "raw-condition")
     F = _scaled(G, criterion.scale)
     scale = np.sqrt(np.einsum("bii->bi", F))
     good = (scale > 0.0).all(axis=1) & np.isfinite(scale).all(axis=1)
@@ -93,8 +94,8 @@ def conditions(G: FloatArray, normalised: bool = True) -> FloatArray:
 
 def gradient(criterion: Criterion, G: FloatArray, softness: float = 200.0) -> tuple[float, FloatArray]:
     """Evaluate the (softened) criterion's logarithm and its derivative by symmetric G; (inf, 0) if singular."""
-    if criterion.kind in ("condition", "raw-condition"):
-        return soft_condition(G, softness, criterion.kind == "condition")
+    if criterion.kind.endswith("condition"):
+        return soft_condition(G, softness, criterion.kind != "raw-condition")
     F = _scaled(G[None], criterion.scale)[0]
     value, dF = _gradient(criterion, F)
     if criterion.scale is not None:

@@ -13,15 +13,18 @@ import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
+from excitor.design.objective import POINT_COST
 from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, feasible_start, motions, run_of
-from excitor.design.search import Budget, Listener, Progress, SearchResult, solve, with_values
+from excitor.design.search import SHARP, WHOLE, Budget, Listener, Progress, SearchResult, descend, solve, with_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
 
 Objective = Literal["condition", "duration", "torque", "tool speed"]
 
 SCOUTING = 0.15  # of the budget, shared by all periods: for a first good condition of each
-HYBRID = 0.5  # for the most promising period's best condition, where the front begins
+SEARCHING = 0.5  # for the most promising period's best condition, where the front begins
+POLISHING = 0.15  # for descents from points of the front
+ELITES = 8
 POPULATION = 100
 LONGEST = 200  # points that a front keeps
 USELESS = 20.0  # times the best condition: where a front ends
@@ -68,9 +71,9 @@ class _Archive:
     evaluations: int = 0
     started: float = field(default_factory=time.process_time)
 
-    def spent(self) -> float:
-        """Return the spent share of the budget."""
-        done = self.evaluations if self.budget.counted else time.process_time() - self.started
+    def spent(self, more: int = 0) -> float:
+        """Return the spent share of the budget, and of so many more evaluations."""
+        done = self.evaluations + more if self.budget.counted else time.process_time() - self.started
         return done / self.budget.amount
 
     def add(self, points: FloatArray, which: IntArray, candidates: Candidates) -> None:
@@ -88,7 +91,7 @@ class _Archive:
         """Report progress."""
         if self.listen is not None:
             best = float(self.points[:, 0].min(initial=np.inf)) if self.objectives[0] == "condition" else np.inf
-            self.listen(Progress(stage, 0, 1, self.evaluations, min(self.spent(), 1.0), best, feasible_share))
+            self.listen(Progress(stage, self.evaluations, min(self.spent(), 1.0), best, feasible_share))
 
 
 def front(
@@ -101,8 +104,9 @@ def front(
 ) -> Front:
     """Search the front of several objectives over problems that differ in their period.
 
-    Hybrid searches give the front its end of good condition, where "condition" is the problems' criterion; NSGA-II (up
-    to two objectives) or NSGA-III spreads from there. A keyboard interrupt ends it with the front so far.
+    Searches of the condition alone give the front its end of good condition, where "condition" is the problems'
+    criterion; NSGA-II (up to two objectives) or NSGA-III spreads from there; at last points of the front are
+    descended. A keyboard interrupt ends it with the front so far.
     """
     problems, objectives = tuple(problems), tuple(objectives)
     _check(problems, objectives)
@@ -122,6 +126,7 @@ def front(
         try:
             extremes = _extremes(archive, seed)
             _genetic(archive, np.random.default_rng([seed, len(problems)]), extremes)
+            _polish(archive)
         except KeyboardInterrupt:
             stopped = "interrupted"
     return _finished(archive, stopped)
@@ -177,16 +182,16 @@ def _extremes(archive: _Archive, seed: int) -> list[Candidates]:
     """Find the best condition of every problem: a short search each, then a longer one where it promises most."""
     n = len(archive.problems)
     if n == 1:
-        return [_hybrid(archive, 0, SCOUTING + HYBRID, seed).candidates]
-    found = [_hybrid(archive, k, SCOUTING / n, seed + 1 + k) for k in range(n)]
+        return [_search(archive, 0, SCOUTING + SEARCHING, seed).candidates]
+    found = [_search(archive, k, SCOUTING / n, seed + 1 + k) for k in range(n)]
     k = min(range(n), key=lambda k: (found[k].violation[0], found[k].value[0]))
-    longer = _hybrid(archive, k, HYBRID, seed)
+    longer = _search(archive, k, SEARCHING, seed)
     if (longer.violation[0], longer.value[0]) < (found[k].violation[0], found[k].value[0]):
         found[k] = longer
     return [one.candidates for one in found]
 
 
-def _hybrid(archive: _Archive, k: int, share: float, seed: int) -> SearchResult:
+def _search(archive: _Archive, k: int, share: float, seed: int) -> SearchResult:
     """Search one problem with a share of the budget."""
     problem, budget = archive.problems[k], archive.budget
     part = Budget(seconds=share * budget.amount)
@@ -226,11 +231,46 @@ def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Cand
     shape = PymooProblem(n_var=n, n_obj=len(archive.objectives), n_ieq_constr=len(problems[0].names), xl=low, xu=high)
     algorithm = _algorithm(archive, _beginning(archive, random, extremes))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
-    while algorithm.has_next() and archive.spent() < 1.0:
+    while algorithm.has_next() and archive.spent() < 1.0 - POLISHING:
         offspring = algorithm.ask()
         with_values(offspring, _judge(archive, np.asarray(offspring.get("X"), dtype=float)))
         algorithm.evaluator.n_eval += len(offspring)
         algorithm.tell(infills=offspring)
+
+
+def _polish(archive: _Archive) -> None:
+    """Descend points spread over the front: the condition, at no more of the other objectives than they take."""
+    if archive.objectives[0] != "condition":
+        return
+    points, which = archive.points, archive.which
+    best = Candidates(archive.center, archive.swing)
+    for k in spread(comparable_points(archive.objectives, points), ELITES):
+        if archive.spent() >= 1.0:
+            break
+        problem, objectives = archive.problems[which[k]], archive.objectives
+        bounded = _bounded(problem, dict(zip(objectives, points[k].tolist(), strict=True)))
+        x = encode(problem, Candidates(best.center[k : k + 1], best.swing[k : k + 1]))[0]
+        for fidelity in (WHOLE, SHARP):
+            objective, shift = bounded.objective(fidelity), np.zeros(len(bounded.names))
+            x, _, n = descend(objective, x, fidelity, shift, lambda n: archive.spent(n * POINT_COST) >= 1.0)
+            archive.evaluations += n * POINT_COST
+        made, found = bounded.fitted(decode(bounded, x[None]), None)
+        value, g = measure(problem, objectives, made)
+        if (g <= 0.0).all() and np.isfinite(value).all() and found.violation[0] <= 0.0:
+            archive.add(value, which[k : k + 1], made)
+    archive.tell("polish", 1.0)
+
+
+def _bounded(problem: Problem, point: dict[str, float]) -> Problem:
+    """Limit torque and tool speed to what a point of the front takes of them."""
+    constraints = problem.constraints
+    if "torque" in point:
+        torque = constraints.limits.torque * min(1.0, point["torque"] / SEARCH.share)
+        constraints = replace(constraints, limits=replace(constraints.limits, torque=torque))
+    if "tool speed" in point:
+        constraints = replace(constraints, tool_speed=min(constraints.tool_speed, point["tool speed"] / SEARCH.share))
+    names = tuple(row.name for item in constraints.searched(problem.robot) for row in item.rows(problem.robot))
+    return replace(problem, constraints=constraints, names=names)
 
 
 def _algorithm(archive: _Archive, sampling: FloatArray) -> Any:

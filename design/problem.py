@@ -2,49 +2,31 @@
 
 All functions are pure and work on a whole population at once. Design variables are scaled to about ±1: for each
 moving joint where it swings about, then the amplitudes of its sines and cosines; for each joint that waits for a
-pose, that pose. Constraints at the samples where they are nearly reached have slopes, for the last stage of a search.
+pose, that pose. `objective` has what a search descends, with its gradient.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.constraints.constraint import SEARCH, Constraint, Population, States, Trace
+from excitor.design.constraints.constraint import SEARCH, Population, States
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.constraints.home import N_WAY
 from excitor.design.criteria import Criterion, Model, values
 from excitor.design.motion import Excitation, Run, periodic_run, ramp_waves, waves
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.robot import Motion, Robot
+from excitor.design.objective import DRY_RUN, Fidelity, Objective, PosedMotion, genes_of, restored
+from excitor.design.variation import Genes
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.errors import AssemblyError
+from excitor.robots.robot import Robot
 
-DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 N_SAMPLES = 192  # of a period, at least
+JUDGED = 4  # samples of a judgement for one of the search's
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Problem:
+class Problem(PosedMotion):
     """Everything that evaluating a candidate needs; built by `build_problem`."""
-
-    robot: Robot
-    excitation: Excitation
-    constraints: Constraints
-    criterion: Criterion
-    model: Model
-    earlier: FloatArray  # (n_columns, n_columns): what runs before this one told already, in the same rows
-    share: float  # rows that count for each sample of the grid
-    pose: FloatArray  # (n_joints,): where joints stand that do not move; NaN: to be chosen
-    n_period: int  # samples of the measured period; ramps follow, then what only must be clear
-    basis: tuple[FloatArray, ...]  # orders 0, 1, 2 and, where jerk is limited, 3; (2 n_harmonics, n_samples)
-    position: FloatArray  # (n_joints, 2): limits that hold between the samples too if they hold at them
-    rates: tuple[FloatArray, ...]  # the same of velocity, acceleration, jerk, (n_joints,)
-    amplitude: FloatArray  # (n_joints, 2 n_harmonics): what a variable of 1 stands for
-    names: tuple[str, ...]  # of the constraints of `evaluate`
-
-    @property
-    def n_design(self) -> int:
-        """Count the design variables."""
-        moving = int(self.excitation.moving.sum())
-        return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
 
     def decode(self, X: FloatArray) -> "Candidates":
         """Turn design variables into motions within the joint limits."""
@@ -58,14 +40,33 @@ class Problem:
         """Evaluate a population."""
         return evaluate(self, candidates)
 
+    def objective(self, fidelity: Fidelity) -> Objective:
+        """Build what a descent minimises, with its gradient."""
+        return Objective(self, fidelity)
+
+    @property
+    def genes(self) -> Genes:
+        """What each design variable is, and the problem's symmetries."""
+        return genes_of(self)
+
     def start(self, n: int, random: np.random.Generator, _: float) -> "tuple[Candidates, Evaluation, int]":
         """Draw a first population; its evaluation, and what each of it cost."""
         first = feasible_start(self, n, random)
         return first, evaluate(self, first), 1
 
     def fitted(self, candidates: "Candidates", anchor: FloatArray | None) -> "tuple[Candidates, Evaluation]":
-        """Scale motions towards the anchor, into the constraints; then evaluate them."""
+        """Move a motion into the constraints, or scale it towards the anchor where that fails; evaluate it."""
+        found = evaluate(self, candidates)
+        if len(found.value) == 1 and found.violation[0] > 0.0:
+            with suppress(AssemblyError):
+                candidates = decode(self, restored(self, encode(self, candidates)[0])[None])
         return fitted(self, candidates, anchor)
+
+    def finer(self) -> "Problem":
+        """Put the same problem on a grid that leaves a search nothing to exploit."""
+        n = JUDGED * self.n_period
+        basis = tuple(_basis(self.excitation, n, order) for order in range(len(self.basis)))
+        return replace(self, n_period=n, share=self.share / JUDGED, basis=basis)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -158,16 +159,7 @@ def decode(problem: Problem, X: FloatArray) -> Candidates:
 
 def coefficients(problem: Problem, X: FloatArray) -> Candidates:
     """Scale design variables to coefficients, whatever limits they break."""
-    moving = problem.excitation.moving
-    n_moving, n_waves = int(moving.sum()), problem.amplitude.shape[1]
-    free = np.isnan(problem.pose)
-    middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
-    center = np.tile(np.where(free, 0.0, problem.pose), (len(X), 1))
-    center[:, moving] = middle[moving] + half[moving] * X[:, :n_moving]
-    center[:, free] = middle[free] + half[free] * np.clip(X[:, n_moving * (1 + n_waves) :], -1.0, 1.0)
-    swing = np.zeros((len(X), moving.size, n_waves))
-    swing[:, moving] = X[:, n_moving : n_moving * (1 + n_waves)].reshape(len(X), n_moving, n_waves)
-    return Candidates(center, swing * problem.amplitude)
+    return Candidates(*problem.coefficients(X))
 
 
 def encode(problem: Problem, candidates: Candidates) -> FloatArray:
@@ -358,220 +350,3 @@ def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, whi
 def _values(problem: Problem, candidates: Candidates) -> FloatArray:
     G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidates), problem.n_period)
     return values(problem.criterion, G)
-
-
-NEAR = -0.25  # samples further inside than this share of their limit are left out of a step
-MOST = 12  # extremes of one limit; a box alone has six faces to touch
-_STEP = 1e-6
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ActiveRows:
-    """Rows of one constraint that a search step keeps: each at a sample of it."""
-
-    item: Constraint
-    samples: IntArray  # (n,); of a mean over the period: 0
-    rows: IntArray  # (n,)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Active:
-    """Active constraints of a search step."""
-
-    A: FloatArray  # (n_linear, n_design): joint limits at samples, A x + b ≤ 0
-    b: FloatArray
-    parts: tuple[ActiveRows, ...]  # of the other constraints, in their order
-
-    @property
-    def n_beyond_joints(self) -> int:
-        """Count the rows that are not joint limits."""
-        return sum(part.rows.size for part in self.parts)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Places:
-    """Samples that a constraint is evaluated at: states, and how they depend on coefficients."""
-
-    states: States  # each (n, n_joints)
-    center_share: FloatArray  # (n,): of the centre in q
-    bases: tuple[FloatArray, ...]  # orders 0, 1, 2; (2 n_harmonics, n)
-
-
-def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int = MOST) -> Active:
-    """Choose the samples at which limits are nearly reached: local extremes above `near`, the `most` worst of each.
-
-    With near = -inf and most = 1 every limit has one row, at its worst sample, in an order that does not change.
-    """
-    candidate = coefficients(problem, x[None])
-    A, b = _joint_rows(problem, candidate, near, most)
-    parts = []
-    for item in problem.constraints.searched(problem.robot):
-        if item.per_period:
-            rows = np.flatnonzero(item.means(problem.robot, _period(problem, candidate)) > near)
-            parts.append(ActiveRows(item, np.zeros_like(rows), rows))
-        else:
-            states = _places_of(problem, item, candidate).states
-            parts.append(ActiveRows(item, *_extremes(_share(problem, item, states), near, most)))
-    return Active(A, b, tuple(parts))
-
-
-def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
-    """Evaluate the chosen constraints g ≤ 0, (n,)."""
-    values: list[FloatArray] = [active.A @ x + active.b]
-    if active.n_beyond_joints:
-        candidate = coefficients(problem, x[None])
-        for part in active.parts:
-            if part.item.per_period:
-                values.append(part.item.means(problem.robot, _period(problem, candidate))[part.rows])
-            else:
-                places = _places_of(problem, part.item, candidate)
-                values.append(_chosen(problem, part, _at(places.states, part.samples)))
-    return np.concatenate(values)
-
-
-def active_slopes(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
-    """Differentiate the chosen constraints by design variables, (n, n_design)."""
-    if not active.n_beyond_joints:
-        return active.A
-    candidate = coefficients(problem, x[None])
-    slopes = []
-    for part in active.parts:
-        if part.item.per_period:
-            bars = part.item.mean_slopes(problem.robot, _period(problem, candidate), part.rows)
-            slopes += [coefficient_slope(problem, bar)[None] for bar in bars]
-        else:
-            slopes.append(_sample_slopes(problem, part, _places_of(problem, part.item, candidate)))
-    return np.concatenate([active.A, by_design(problem, np.concatenate(slopes))])
-
-
-def _share(problem: Problem, item: Constraint, states: States) -> FloatArray:
-    """Evaluate g of every row at given states, (n, n_rows)."""
-    trace = Trace(problem.robot, Motion(*states))
-    return item.violations(problem.robot, item.values(trace))
-
-
-def _chosen(problem: Problem, part: ActiveRows, states: States) -> FloatArray:
-    """Evaluate g of the chosen rows at the states of their samples, or at several copies of these, (n,)."""
-    if not part.rows.size:
-        return np.empty(0)
-    rows = np.tile(part.rows, len(states[0]) // part.rows.size)
-    return np.asarray(_share(problem, part.item, states)[np.arange(rows.size), rows])
-
-
-def by_design(problem: Problem, slope: FloatArray) -> FloatArray:
-    """Turn slopes by coefficients (n, n_joints, 1 + 2 n_harmonics) into slopes by design variables."""
-    moving, free = problem.excitation.moving, np.isnan(problem.pose)
-    half = 0.5 * np.ptp(problem.position, axis=1)
-    swing = slope[:, moving, 1:] * problem.amplitude[moving]
-    flat = swing.reshape(len(slope), swing.shape[1] * swing.shape[2])
-    return np.concatenate([slope[:, moving, 0] * half[moving], flat, slope[:, free, 0] * half[free]], axis=1)
-
-
-def coefficient_slope(problem: Problem, bars: States) -> FloatArray:
-    """Turn slopes by the sampled period's q, dq, ddq, each (n_samples, n_joints), into slopes by coefficients."""
-    n = problem.n_period
-    swing = sum(bar.T @ basis[:, :n].T for bar, basis in zip(bars, problem.basis[:3], strict=True))
-    return np.concatenate([bars[0].sum(axis=0)[:, None], np.asarray(swing)], axis=1)
-
-
-def _joint_rows(problem: Problem, candidate: Candidates, near: float, most: int) -> tuple[FloatArray, FloatArray]:
-    """Write joint limits at their extreme samples as A x + b ≤ 0, in shares of the limits."""
-    n_joints, n_waves = problem.amplitude.shape
-    swing = candidate.swing[0]
-    width, middle = 0.5 * np.ptp(problem.position, axis=1), problem.position.mean(axis=1)
-    slopes, offsets = [], []
-    q = swing @ problem.basis[0] + candidate.center[0][:, None]
-    kinds: list[tuple[FloatArray, FloatArray, FloatArray]] = [
-        (side * (q - middle[:, None]) / width[:, None], side / width, problem.basis[0]) for side in (1.0, -1.0)
-    ]
-    for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
-        kinds += [(side * (swing @ basis) / rate[:, None], side / rate, basis) for side in (1.0, -1.0)]
-    for order, (share, factor, basis) in enumerate(kinds):
-        samples, joints = _extremes(share.T - 1.0, near, most)
-        for k, j in zip(samples, joints, strict=True):
-            if not problem.excitation.moving[j]:
-                continue
-            slope = np.zeros((n_joints, 1 + n_waves))
-            slope[j, 1:] = factor[j] * basis[:, k]
-            if order < 2:
-                slope[j, 0] = factor[j]
-            slopes.append(slope)
-            offsets.append(-1.0 - (factor[j] * middle[j] if order < 2 else 0.0))
-    A = by_design(problem, np.array(slopes).reshape(-1, n_joints, 1 + n_waves))
-    still = coefficients(problem, np.zeros((1, problem.n_design))).center[0]  # coefficients where x = 0
-    b = np.array(offsets) + np.array([slope[:, 0] @ still for slope in slopes])
-    return A, b
-
-
-def _extremes(g: FloatArray, near: float, most: int) -> tuple[IntArray, IntArray]:
-    """Find the local maxima over samples (rows) of each limit (column) that are above `near`: samples, limits."""
-    padded = np.pad(g, ((1, 1), (0, 0)), constant_values=-np.inf)
-    peak: BoolArray = (g >= padded[:-2]) & (g >= padded[2:]) & (g > near)
-    ranked = np.where(peak, g, -np.inf)
-    order = np.argsort(-ranked, axis=0)[:most]
-    chosen = np.take_along_axis(ranked, order, axis=0) > -np.inf
-    places, limits = np.nonzero(chosen)
-    return order[places, limits].astype(np.int64), limits.astype(np.int64)
-
-
-def _states(problem: Problem, candidate: Candidates) -> States:
-    swing = candidate.swing[0]
-    q = swing @ problem.basis[0] + candidate.center[0][:, None]
-    return q.T, (swing @ problem.basis[1]).T, (swing @ problem.basis[2]).T
-
-
-def _period(problem: Problem, candidate: Candidates) -> Motion:
-    return Motion(*(x[: problem.n_period] for x in _states(problem, candidate)))
-
-
-def _at(states: States, samples: IntArray) -> States:
-    return states[0][samples], states[1][samples], states[2][samples]
-
-
-def _places_of(problem: Problem, item: Constraint, candidate: Candidates) -> _Places:
-    """List the samples of a constraint: the run's, and where it holds everywhere those of dry run and way, too."""
-    if not item.everywhere:
-        return _Places(_states(problem, candidate), np.ones(problem.basis[0].shape[1]), problem.basis)
-    run = problem.basis[0]
-    dry = DRY_RUN * run[:, : problem.n_period : 4]
-    home = candidate.center[0] if problem.constraints.home is None else problem.constraints.home
-    shares = np.linspace(0.0, 1.0, 0 if problem.constraints.home is None else N_WAY)
-    basis = np.concatenate([run, dry, np.zeros((len(run), shares.size))], axis=1)
-    center_share = np.concatenate([np.ones(run.shape[1] + dry.shape[1]), shares])
-    q = (
-        (candidate.swing[0] @ basis).T
-        + candidate.center[0] * center_share[:, None]
-        + home * (1.0 - center_share)[:, None]
-    )
-    zero = np.zeros_like(q)
-    return _Places((q, zero, zero), center_share, (basis,))
-
-
-def _sample_slopes(problem: Problem, part: ActiveRows, places: _Places) -> FloatArray:
-    """Differentiate the chosen rows by the states of their samples, then by coefficients, (n, n_joints, 1 + 2 n_h)."""
-    at, (n_joints, n_waves) = part.samples, problem.amplitude.shape
-    J = np.zeros((at.size, n_joints, 1 + n_waves))
-    if not at.size:
-        return J
-    chosen, copies = _at(places.states, at), 2 * n_joints
-    for order in range(part.item.order + 1):
-        moved = [np.tile(state, (copies, 1)) for state in chosen]
-        moved[order] = _moved(chosen[order])
-        by_state = _differences(_chosen(problem, part, (moved[0], moved[1], moved[2])), at.size)
-        J[:, :, 1:] += by_state[:, :, None] * places.bases[order][:, at].T[:, None, :]
-        if order == 0:
-            J[:, :, 0] = by_state * places.center_share[at, None]
-    return J
-
-
-def _moved(x: FloatArray) -> FloatArray:
-    """Step every entry of states (n, n_joints) up and down by itself: (2 n_joints n, n_joints)."""
-    n_joints = x.shape[1]
-    steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])
-    return np.asarray((x[None, :, :] + steps[:, None, :]).reshape(-1, n_joints))
-
-
-def _differences(found: FloatArray, n: int) -> FloatArray:
-    """Form central differences of values at `_moved` states, (n, n_joints)."""
-    up, down = np.split(found.reshape(-1, n), 2)
-    return np.asarray((up - down).T / (2.0 * _STEP))

@@ -1,45 +1,47 @@
-"""Search for the best motion: genetic algorithm, then CMA-ES, then SLSQP, in chains that differ in their seed only.
+"""Memetic search for the best motion: a population of local optima, varied by pymoo, each child descended.
 
-A stage is a pure function of the problem, the seed, the chain and what the stage before left. So a search can go on
-after any stage, chains can run in processes of their own, and neither changes what is found. This is the one file
+Ask, descend, tell: pymoo's genetic algorithm asks for children of a population (`variation`); each is descended by
+L-BFGS through the exact repair of its motion (`objective`), first coarsely, and on only where that promises something;
+it is judged with true signs on a fine grid; and told. The population keeps the best of each niche, modulo the
+problem's symmetries. At the end the best members are descended on finer grids.
+
+A stage is a pure function of the problem, the seed and what the stage before left. So a search can go on after any
+stage, children can be descended in processes of their own, and neither changes what is found. This is the one file
 that knows pymoo's single-objective algorithms.
 """
 
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from excitor.design.criteria import gradient
-from excitor.design.problem import (
-    Active,
-    Candidates,
-    Evaluation,
-    Problem,
-    active_set,
-    active_slopes,
-    active_values,
-    by_design,
-    coefficient_slope,
-    coefficients,
-    evaluate,
-    motions,
-)
-from excitor.robots.arrays import FloatArray, one_blas_thread
-from excitor.robots.errors import AssemblyError
-from excitor.robots.robot import Motion
+from excitor.design.objective import Fidelity
+from excitor.design.problem import Candidates, Evaluation
+from excitor.design.variation import Genes, distinct, varied
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 
 _HISTORY_ROWS = 120  # of a stage
+VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
+_UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
+
+
+class Descended(Protocol):
+    """What a descent minimises: J(x) and its gradient; `cost` is the evaluations that a point takes."""
+
+    cost: int
+
+    def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
+        """Evaluate J, with limits shifted by (n_names,), and ∂J/∂x."""
 
 
 class Searchable(Protocol):
-    """What a search needs of a problem; joint motions (`Problem`) have slopes, too, which the last stage takes."""
+    """What a search needs of a problem."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,7 +49,11 @@ class Searchable(Protocol):
 
     @property
     def n_design(self) -> int:
-        """Count the design variables, each within ±1."""
+        """Count the design variables, each within about ±1."""
+
+    @property
+    def genes(self) -> Genes:
+        """What each design variable is, and the problem's symmetries."""
 
     def decode(self, X: FloatArray) -> Candidates:
         """Turn design variables (n_candidates, n_design) into candidates."""
@@ -55,8 +61,14 @@ class Searchable(Protocol):
     def encode(self, candidates: Candidates) -> FloatArray:
         """Turn candidates into design variables."""
 
+    def objective(self, fidelity: Fidelity) -> Descended:
+        """Build what a descent minimises."""
+
     def evaluate(self, candidates: Candidates) -> Evaluation:
         """Evaluate candidates as they are."""
+
+    def finer(self) -> "Searchable":
+        """Put the same problem on a finer grid, for judgements."""
 
     def start(self, n: int, random: np.random.Generator, allowance: float) -> tuple[Candidates, Evaluation, int]:
         """Draw at most n candidates, their evaluation, and how many evaluations each of them took."""
@@ -67,46 +79,48 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """State of a chain as arrays: finished stages, spent budget, finalists and history."""
+    """State of a search as arrays: finished stages, spent budget, population and history."""
 
     done: int  # stages finished
     evaluations: int
     seconds: float
-    center: FloatArray  # (n_finalists, n_joints): the best of each finished stage
+    center: FloatArray  # (n_members, n_joints): the population, best first
     swing: FloatArray
-    value: FloatArray  # (n_finalists,), on the search's grid
+    value: FloatArray  # (n_members,), with true signs on a fine grid
     violation: FloatArray
-    history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, stage
+    screened: FloatArray  # (n, 2): J of the latest children after each of GATED
+    history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, kind of stage
+
+    @property
+    def best(self) -> float:
+        """The best feasible value; inf where there is none."""
+        return float(np.min(self.value[self.violation <= 0.0], initial=np.inf))
 
 
-Keeper = Callable[[int, State], None]
+Keeper = Callable[[State], None]
+Method = Literal["hybrid", "restarts"]  # evolution and descents, or descents of random motions, for comparison
 
+STAGES = ("start", "evolution", "polish")
+PER_SECOND = 6000  # evaluations of a free six-axis motion that a CPU second usually makes
+_STAGE_SECONDS = 5.0  # of an evolution, between two checkpoints
+_LONG = 30.0  # s: from here on the second half of an evolution descends further
+_MEMORY = 40  # children that a child's screening is compared with
+_FEW = 6  # children, without which nothing is dropped
+_DEAR = 10  # evaluations of a gradient
+_GRADIENTS = 20  # fewer in the whole budget are worth nothing
+_CHILDREN, _UNDESCENDED = 4, 20  # of a generation
+_FINALISTS = 8
+_USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
+_TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
+_DRAWN = 24  # first candidates of a constrained problem
 
-Method = Literal["hybrid", "ga", "plain-ga"]
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Settings of the stages."""
-
-    shares: tuple[float, float, float]  # of a chain's budget
-    plain: bool = False  # without repair
-    sparing: bool = False  # start known, offspring as drawn, and no population that exceeds the allowance
-    population: int = 200
-    mutation: float = 1.0 / 20.0  # probability of a variable
-    cma_population: int = 24
-    cma_sigma: float = 0.1  # of the variables' box
-    tolfun: float = 1e-5
-    tolx: float = 1e-7
-
-
-TUNING = {
-    "hybrid": Tuning((0.10, 0.50, 0.40)),
-    "ga": Tuning((1.0, 0.0, 0.0)),
-    "plain-ga": Tuning((1.0, 0.0, 0.0), plain=True),
-}
-# Simulated candidates: a hundred cost about twice what one does, and how an arm swings depends sharply on its torques.
-SIMULATED = Tuning((0.5, 0.5, 0.0), False, True, 100, 0.1, 32, 0.02, 1e-4, 1e-6)
+FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5)
+SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5)
+GATED = (FIRST, SCREEN)  # after these a child is compared with the latest others
+WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6)
+SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
+FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7)
+LAST = (Fidelity(4.0, 0.15, 400.0, 3000.0, 150, 1e-8), Fidelity(4.0, 0.1, 400.0, 3000.0, 150, 1e-8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +129,6 @@ class Budget:
 
     evaluations: int | None = None
     seconds: float | None = None
-    chain: float | None = None  # of either, that a chain is given; more is shared by several
 
     def __post_init__(self) -> None:
         if (self.evaluations is None) == (self.seconds is None):
@@ -136,23 +149,14 @@ class Budget:
         return float(self.evaluations if self.evaluations is not None else self.seconds or 0.0)
 
     @property
-    def chains(self) -> int:
-        """Count the chains that share it."""
-        return max(1, round(self.amount / (self.chain or self._usual)))
-
-    @property
-    def _usual(self) -> float:
-        return CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
-
-    def for_size(self, n_design: int) -> "Budget":
-        """Scale a chain's budget to `n_design` design variables, unless it is stated."""
-        more = max(1.0, n_design / USUAL_SIZE) ** 2
-        return self if self.chain is not None else replace(self, chain=self._usual * more)
+    def size(self) -> float:
+        """Seconds, or about those that the evaluations take."""
+        return self.amount / PER_SECOND if self.counted else self.amount
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SearchResult:
-    """The end of a search: its finalists, best first, and how it went."""
+    """The end of a search: its population of distinct motions, best first, and how it went."""
 
     candidates: Candidates
     value: FloatArray
@@ -173,12 +177,10 @@ class Progress:
     """Progress report of a running search."""
 
     stage: str
-    chain: int
-    chains: int
-    evaluations: int  # of this chain
+    evaluations: int
     share: float  # of the whole budget
     best: float  # criterion of the best feasible candidate; inf before there is one
-    feasible_share: float  # of the last population
+    feasible_share: float  # of the candidates judged last
 
 
 Listener = Callable[[Progress], None]
@@ -186,25 +188,53 @@ Listener = Callable[[Progress], None]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Search:
-    """Everything that decides what is found, whoever runs the chains and in how many parts."""
+    """Everything that decides what is found, whoever makes the descents and in how many parts."""
 
     problem: Searchable
     budget: Budget
     seed: int = 0
-    method: Method = "hybrid"  # of problems with slopes
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", self.budget.for_size(self.problem.n_design))
+    method: Method = "hybrid"
 
     @property
-    def tuning(self) -> Tuning:
-        """Settings of the stages."""
-        return TUNING[self.method] if isinstance(self.problem, Problem) else SIMULATED
+    def population(self) -> int:
+        """Count the members: more for a larger budget."""
+        return int(np.clip(round(12.0 * (self.budget.size / 10.0) ** 0.4), 4, 40))
+
+    @property
+    def starts(self) -> int:
+        """Count the random motions that a population begins with."""
+        return self.population if self.problem.names else int(min(round(4.0 + 0.5 * self.budget.size), self.population))
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """List the kinds of stages, by their place in STAGES."""
+        n = int(np.clip(round(self.budget.size / _STAGE_SECONDS), 1, 24))
+        return (0, *(1,) * n, 2)
+
+    @property
+    def blind(self) -> bool:
+        """Return True where a gradient takes so many evaluations that only the best members are descended."""
+        return self.problem.objective(FINE).cost > _DEAR
+
+    def until(self, stage: int) -> float:
+        """Return the share of the budget that is spent at the end of a stage."""
+        if self.blind:
+            few = self.budget.counted and self.budget.amount < _GRADIENTS * self.problem.objective(FINE).cost
+            evolved = 1.0 if few else 0.5
+            return float((0.25, *np.linspace(0.25, evolved, len(self.stages) - 1)[1:], 1.0)[stage])
+        last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
+        last *= 10.0 / max(10.0, self.budget.size)
+        n, first = len(self.stages) - 2, 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6
+        return float((first, *np.linspace(first, 1.0 - last, n + 1)[1:], 1.0)[stage])
+
+    def sharpens(self, stage: int) -> bool:
+        """Return True if a stage of evolution descends its children further: in the second half of a long search."""
+        return self.budget.size >= _LONG and not self.blind and 2 * stage > len(self.stages) - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Observer:
-    """Who hears of a search: `listen` of its progress, `keep` of a chain's state after every stage."""
+    """Who hears of a search: `listen` of its progress, `keep` of its state after every stage."""
 
     listen: Listener | None = None
     keep: Keeper | None = None
@@ -225,227 +255,283 @@ def solve(
 
 def run_search(
     search: Search,
-    states: Mapping[int, State] | None = None,
+    state: State | None = None,
     *,
     observer: Observer | None = None,
     workers: int = 1,
     until_stage: int | None = None,
 ) -> SearchResult:
-    """Run a search, or go on with one whose chains have `states`.
+    """Run a search, or go on with one from its `state`; with `until_stage`, to the end of that stage (1 is the first).
 
-    With `until_stage`, only the first chain is run, and no further than to the end of that stage (1 is the first).
-    Workers are processes: they share counted evaluations, and spend seconds each. A keyboard interrupt ends the
-    search with what it has.
+    Workers are processes that descend the children of a generation: with counted evaluations they find the same, in
+    less time; seconds are spent by each. A keyboard interrupt ends the search with what it has.
     """
-    states, observer = dict(states or {}), observer or Observer()
-    n_chains = search.budget.chains * (1 if search.budget.counted else workers) if until_stage is None else 1
-    interrupted = False
-    if workers > 1 and n_chains > 1:
-        interrupted = run_chains(search, states, n_chains, workers, observer.keep)
-    else:
-        with one_blas_thread():
-            for chain in range(n_chains):
-                state = states.get(chain) or empty_state(search.problem)
-                heard = replace(observer, listen=_with_best(observer.listen, _best(states.values())))
-                states[chain], whole = run_chain(search, chain, state, heard, until_stage)
-                if not whole:
-                    interrupted = True
-                    break
-    return _collected(search.problem, [states[chain] for chain in sorted(states)], interrupted)
+    state, observer = state or empty_state(search.problem), observer or Observer()
+    whole, last = True, len(search.stages) if until_stage is None else until_stage
+    with one_blas_thread(), _Crew(search, workers if state.done < last else 1) as crew:
+        if not search.budget.counted and state.done < last:
+            _warm_up(search)
+        while whole and state.done < last:
+            state, whole = advance(search, state, crew, observer.listen)
+            if whole and observer.keep is not None:
+                observer.keep(state)
+    order = np.lexsort((state.value, state.violation))
+    return SearchResult(
+        Candidates(state.center[order], state.swing[order]),
+        state.value[order],
+        state.violation[order],
+        state.evaluations,
+        state.seconds,
+        "budget spent" if whole else "interrupted",
+        state.history,
+    )
 
 
-def _with_best(listen: Listener | None, best: float) -> Listener | None:
-    """Let a listener to one chain hear of the best value of the chains before it, too."""
-    return None if listen is None else lambda progress: listen(replace(progress, best=min(progress.best, best)))
+def empty_state(problem: Searchable) -> State:
+    """Begin a search."""
+    nothing, none = problem.decode(np.empty((0, problem.n_design))), np.empty(0)
+    empty = np.empty((0, len(GATED)))
+    return State(0, 0, 0.0, nothing.center, nothing.swing, none, none, empty, np.empty((0, 4)))
 
 
-def run_chain(
-    search: Search, chain: int, state: State, observer: Observer, until_stage: int | None = None
+def advance(
+    search: Search, state: State, crew: "_Crew | None" = None, listen: Listener | None = None
 ) -> tuple[State, bool]:
-    """Run a chain to its end, or to that of a stage; False tells that it was interrupted."""
-    while state.done < (len(STAGES) if until_stage is None else until_stage):
-        state, whole = advance(search, chain, state, observer.listen)
-        if not whole:
-            return state, False
-        if observer.keep is not None:
-            observer.keep(chain, state)
-    return state, True
-
-
-def advance(search: Search, chain: int, state: State, listen: Listener | None = None) -> tuple[State, bool]:
-    """Run the next stage of a chain; the flag is False if it was interrupted."""
-    stage = state.done
-    allowance = _allowance(search.budget, search.tuning.shares, state)
-    ledger = Ledger(search.problem, search.budget, stage, chain, allowance, state, listen, search.tuning)
-    random = np.random.default_rng([search.seed, chain, stage])
-    start = _leader(state)
+    """Run the next stage; the flag is False if it was interrupted."""
+    ledger = Ledger(search, state, crew or _Crew(search, 1), listen)
+    random = np.random.default_rng([search.seed, state.done])
     whole = True
     try:
-        if ledger.allowance > 0.0:
-            if stage == 0:
-                genetic(ledger, random)
-            elif start is not None:
-                (evolution if stage == 1 else polishing)(ledger, random, start)
+        if ledger.left() > 0.0:
+            (start, evolution, polishing)[search.stages[state.done]](ledger, random)
     except BudgetSpent:
         pass
     except KeyboardInterrupt:
         whole = False
-    return _after(state, ledger), whole
+    return ledger.closed(), whole
 
 
-def _allowance(budget: Budget, shares: Sequence[float], state: State) -> float:
-    """Divide a chain's budget among its stages; unused budget goes to later stages."""
-    if shares[state.done] == 0.0:
-        return 0.0
-    spent = state.evaluations if budget.counted else state.seconds
-    return float(budget.amount / budget.chains * sum(shares[: state.done + 1]) - spent)
+class BudgetSpent(Exception):
+    """The stage's share of the budget ran out."""
 
 
-def _leader(state: State) -> Candidates | None:
-    """Start of a chain's next stage: the finalist of least log value plus weighted violation; None without any."""
-    if not len(state.value):
-        return None
-    with np.errstate(divide="ignore"):
-        k = int(np.argmin(np.log(state.value) + VIOLATION_WEIGHT * state.violation))
-    return Candidates(state.center[k : k + 1], state.swing[k : k + 1])
+@dataclass(frozen=True, eq=False, slots=True)
+class Descent:
+    """A child to be descended: from where, through which fidelities, and how far it may go."""
+
+    x: FloatArray
+    steps: tuple[Fidelity, ...]
+    gates: tuple[float, ...] = (np.inf, np.inf)  # J after each of GATED, above which the child is dropped
+    anchor: FloatArray | None = None
+    room: float = np.inf  # evaluations or seconds
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Landing:
+    """Where a descent ended: nothing where it was dropped."""
+
+    screened: FloatArray  # J after each of GATED; NaN where it was not made
+    evaluations: int
+    seconds: float
+    candidates: Candidates | None = None
+    found: Evaluation | None = None
+
+
+class _Descender:
+    """Descends motions of one problem; what each fidelity needs is built once."""
+
+    def __init__(self, problem: Searchable, counted: bool) -> None:
+        self.problem, self.finer, self.counted = problem, problem.finer(), counted
+        self.objectives: dict[Fidelity, Descended] = {}
+
+    def objective(self, fidelity: Fidelity) -> Descended:
+        if fidelity not in self.objectives:
+            self.objectives[fidelity] = self.problem.objective(fidelity)
+        return self.objectives[fidelity]
+
+    def run(self, task: Descent) -> Landing:
+        """Descend through the steps while there is room, then fit into the limits and judge."""
+        started, spent, x = time.process_time(), 0, task.x
+        shift, screened = np.zeros(len(self.problem.names)), np.full(len(GATED), np.nan)
+        for step, following in zip(task.steps, (*task.steps[1:], None), strict=False):
+            objective = self.objective(step)
+
+            def used(points: int, cost: int = objective.cost, before: int = spent) -> bool:
+                done = before + cost * points if self.counted else time.process_time() - started
+                return done + (cost + 1 if self.counted else 0) > task.room  # 1 for the judgement
+
+            if used(0):
+                break
+            x, value, points = descend(objective, x, step, shift, used)
+            spent += objective.cost * points
+            if step in GATED:
+                screened[GATED.index(step)] = value
+                if value > task.gates[GATED.index(step)]:
+                    return Landing(screened, spent, time.process_time() - started)
+            if len(shift) and following is not None:  # the method of multipliers
+                over = shift + self.finer.evaluate(self.problem.decode(x[None])).g[0]
+                shift = np.maximum(0.0, over) * step.weight / following.weight
+        if not spent:
+            return Landing(screened, 0, time.process_time() - started)
+        candidates, found = self.finer.fitted(self.problem.decode(x[None]), task.anchor)
+        return Landing(screened, spent + 1, time.process_time() - started, candidates, found)
+
+
+def descend(
+    objective: Descended, x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
+) -> tuple[FloatArray, float, int]:
+    """Minimise J by L-BFGS from x, until `used(points)` tells that the budget is: the best point, its J, all points."""
+    import scipy.optimize
+
+    best, lowest, points = x, np.inf, 0
+
+    def value(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal best, lowest, points
+        if points and used(points):
+            raise BudgetSpent
+        J, slope = objective(x, shift)
+        points += 1
+        if lowest > J:
+            best, lowest = x.copy(), J
+        return J, slope
+
+    minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
+    form = {"maxiter": step.iterations, "maxfun": 2 * step.iterations, "maxcor": 20, "ftol": step.tolerance}
+    with suppress(BudgetSpent):
+        minimize(value, x, jac=True, method="L-BFGS-B", options={**form, "gtol": 1e-6})
+    return best, lowest, points
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Account of a stage: spent budget, best candidates, and the end of its allowance."""
+    """Account of a stage: what was judged, the spent budget, and the end of its allowance."""
 
-    problem: Searchable
-    budget: Budget
-    stage: int
-    chain: int
-    allowance: float  # of this stage, in evaluations or seconds
+    search: Search
     before: State
-    listen: Listener | None
-    tuning: Tuning = TUNING["hybrid"]
-    anchor: FloatArray | None = None  # a pose about which small motions keep all constraints
+    crew: "_Crew"
+    listen: Listener | None = None
     evaluations: int = 0
+    waited: float = 0.0  # s of CPU time that workers took, each
     started: float = field(default_factory=time.process_time)
-    best: Candidates | None = None
-    value: float = float("inf")
-    violation: float = float("inf")
-    leader: Candidates | None = None  # least of value and penalty together, feasible or not
-    merit: float = float("inf")
+    made: list[tuple[Candidates, Evaluation]] = field(default_factory=list)
+    screened: list[FloatArray] = field(default_factory=list)
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
+    best: float = np.inf
+    genes: Genes | None = None
+
+    def __post_init__(self) -> None:
+        self.best, self.screened = self.before.best, list(self.before.screened)
+
+    @property
+    def problem(self) -> Searchable:
+        """The problem that is searched."""
+        return self.search.problem
 
     def spent(self) -> float:
-        """Return the spent part of the allowance, in evaluations or s of CPU time."""
-        if self.budget.counted:
-            return self.evaluations
-        return time.process_time() - self.started
+        """Return what the whole search has spent, in evaluations or s of CPU time."""
+        if self.search.budget.counted:
+            return self.before.evaluations + self.evaluations
+        return self.before.seconds + self.seconds()
 
-    def check(self, n: int = 0) -> None:
-        """Raise BudgetSpent when the stage's allowance is gone, or too small for n candidates."""
-        if self.spent() >= self.allowance or (self.budget.counted and self.spent() + n > self.allowance):
-            raise BudgetSpent
+    def seconds(self) -> float:
+        """Return the CPU time of the stage, s."""
+        return time.process_time() - self.started + self.waited
 
-    def record(self, candidates: Candidates, found: Evaluation, cost: int = 1) -> None:
-        """Count a population and keep its best."""
-        self.evaluations += cost * len(found.value)
-        violation = found.violation
-        feasible = violation <= 0.0
-        order = np.lexsort((found.value, np.where(feasible, 0.0, violation)))
-        k = int(order[0])
-        mine = (max(violation[k], 0.0), found.value[k])
-        if mine < (self.violation, self.value):
-            self.violation, self.value = float(mine[0]), float(mine[1])
-            self.best = _one(candidates, k)
-        merits = merit(found)
-        first = int(np.argmin(merits))
-        if merits[first] < self.merit:
-            self.merit, self.leader = float(merits[first]), _one(candidates, first)
-        total = self.before.evaluations + self.evaluations
-        best = self.value if self.violation <= 0.0 else float("inf")
-        self.rows.append((float(total), best, float(feasible.mean()), float(self.stage)))
+    def left(self, share: float = 1.0) -> float:
+        """Return what is left of the stage's allowance, or of a share of it."""
+        end = self.search.until(self.before.done)
+        begun = self.search.until(self.before.done - 1) if self.before.done else 0.0
+        return self.search.budget.amount * (begun + share * (end - begun)) - self.spent()
+
+    def record(self, candidates: Candidates, found: Evaluation, cost: int) -> None:
+        """Count judged candidates, and keep them."""
+        self.evaluations += cost
+        self.made.append((candidates, found))
+        feasible = found.violation <= 0.0
+        self.best = min(self.best, float(np.min(found.value[feasible], initial=np.inf)))
+        total, kind = self.before.evaluations + self.evaluations, self.search.stages[self.before.done]
+        self.rows.append((float(total), self.best, float(feasible.mean()), float(kind)))
         if self.listen is not None:
-            self.listen(self._progress(total, best, float(feasible.mean())))
+            share = min(1.0, self.spent() / self.search.budget.amount)
+            self.listen(Progress(STAGES[kind], total, share, self.best, float(feasible.mean())))
 
-    def _progress(self, total: int, best: float, feasible_share: float) -> Progress:
-        done = total if self.budget.counted else self.before.seconds + self.spent()
-        before = float(np.min(self.before.value[self.before.violation <= 0.0], initial=np.inf))
-        return Progress(
-            STAGES[self.stage],
-            self.chain,
-            self.budget.chains,
-            total,
-            min((self.chain + done / (self.budget.amount / self.budget.chains)) / self.budget.chains, 1.0),
-            min(best, before),
-            feasible_share,
+    def descended(
+        self, X: Sequence[FloatArray], steps: tuple[Fidelity, ...], *, gated: bool = False, share: float = 1.0
+    ) -> list[float]:
+        """Descend a generation and judge it: the penalised objective of each, inf of those that were dropped."""
+        room, count = self.left(share), len(X)
+        if room < (1.0 + self.crew.cost * bool(steps) if self.search.budget.counted else 1e-9):
+            raise BudgetSpent
+        if not steps:
+            return self._judged(X[: int(min(room, count))] if self.search.budget.counted else X, count)
+        each = room
+        if self.search.budget.counted:
+            usual = _USUAL * self.crew.cost * sum(step.iterations for step in steps)
+            n = int(np.clip(room / max(1.0, usual), 1, len(X)))
+            X, each = X[:n], room / n
+        gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATED)))
+        anchor, merits = self._anchor(), []
+        for landing in self.crew.run([Descent(x, steps, gates, anchor, each) for x in X]):
+            self.waited += landing.seconds / self.crew.workers if self.crew.pool is not None else 0.0
+            self.screened.append(landing.screened)
+            if landing.candidates is None or landing.found is None:
+                self.evaluations += landing.evaluations
+                merits.append(np.inf)
+            else:
+                self.record(landing.candidates, landing.found, landing.evaluations)
+                merits.append(float(merit(landing.found)[0]))
+            if not self.search.budget.counted and self.left() <= 0.0:
+                raise BudgetSpent
+        return merits + [np.inf] * (count - len(merits))
+
+    def _anchor(self) -> FloatArray | None:
+        """Return the centre of the best feasible motion so far."""
+        parts = [(self.before.value, self.before.violation, self.before.center)]
+        parts += [(found.value, found.violation, candidates.center) for candidates, found in self.made]
+        value, violation, center = (np.concatenate(column) for column in zip(*parts, strict=True))
+        good = np.flatnonzero(violation <= 0.0)
+        return np.asarray(center[good[np.argmin(value[good])]]) if good.size else None
+
+    def _judged(self, X: Sequence[FloatArray], count: int) -> list[float]:
+        """Judge a generation as it is, at once."""
+        candidates, found = self.crew.own.finer.fitted(self.problem.decode(np.array(X)), None)
+        self.record(candidates, found, len(X))
+        return [*merit(found).tolist(), *[np.inf] * (count - len(X))]
+
+    def _gate(self, k: int) -> float:
+        """Return the median J of the latest children after GATED[k]: the halving of a generation."""
+        latest = [row[k] for row in self.screened if np.isfinite(row[k])][-_MEMORY:]
+        return float(np.median(latest)) if len(latest) > _FEW else np.inf
+
+    def members(self) -> State:
+        """Return the population of the stage before with what was judged since, one of each niche, best first."""
+        state, made = self.before, self.made
+        center = np.concatenate([state.center, *(candidates.center for candidates, _ in made)])
+        swing = np.concatenate([state.swing, *(candidates.swing for candidates, _ in made)])
+        value = np.concatenate([state.value, *(found.value for _, found in made)])
+        violation = np.concatenate([state.violation, *(found.violation for _, found in made)])
+        if not len(value):
+            return state
+        X = self.problem.encode(Candidates(center, swing))
+        if self.genes is None:
+            self.genes = self.crew.genes
+        order = ranked(value, violation)
+        kept = distinct(self.genes, X, order, self.search.population)
+        return replace(state, center=center[kept], swing=swing[kept], value=value[kept], violation=violation[kept])
+
+    def closed(self) -> State:
+        """Return the state after the stage."""
+        rows = np.array(self.rows).reshape(-1, 4)
+        if len(rows):
+            rows = rows[np.unique(np.linspace(0, len(rows) - 1, _HISTORY_ROWS).round().astype(int))]
+        return replace(
+            self.members(),
+            done=self.before.done + 1,
+            evaluations=self.before.evaluations + self.evaluations,
+            seconds=self.before.seconds + self.seconds(),
+            screened=np.array(self.screened[-2 * _MEMORY :]).reshape(-1, len(GATED)),
+            history=np.concatenate([self.before.history, rows]),
         )
-
-
-def _after(state: State, ledger: Ledger) -> State:
-    rows = np.array(ledger.rows).reshape(-1, 4)
-    if len(rows):
-        rows[:, 1] = np.minimum(np.minimum.accumulate(rows[:, 1]), _best([state]))
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, _HISTORY_ROWS).round().astype(int))]
-    changed = replace(
-        state,
-        done=state.done + 1,
-        evaluations=state.evaluations + ledger.evaluations,
-        seconds=state.seconds + time.process_time() - ledger.started,
-        history=np.concatenate([state.history, rows]),
-    )
-    finalists = [c for c in (ledger.best, ledger.leader) if c is not None]
-    if not finalists:
-        return changed
-    center = np.concatenate([c.center for c in finalists])
-    swing = np.concatenate([c.swing for c in finalists])
-    found = ledger.problem.evaluate(Candidates(center, swing))
-    return replace(
-        changed,
-        center=np.concatenate([state.center, center]),
-        swing=np.concatenate([state.swing, swing]),
-        value=np.append(state.value, found.value),
-        violation=np.append(state.violation, found.violation),
-    )
-
-
-def _best(states: Iterable[State]) -> float:
-    """Find the best feasible value of chains; inf where there is none."""
-    return float(min((np.min(state.value[state.violation <= 0.0], initial=np.inf) for state in states), default=np.inf))
-
-
-def _collected(problem: Searchable, states: list[State], interrupted: bool) -> SearchResult:
-    """Join chains, in their order: finalists, best first, and one history."""
-    stopped: Literal["budget spent", "interrupted"] = "interrupted" if interrupted else "budget spent"
-    if not states:
-        states = [empty_state(problem)]
-    value = np.concatenate([state.value for state in states])
-    violation = np.concatenate([state.violation for state in states])
-    order = np.lexsort((value, violation))
-    center = np.concatenate([state.center for state in states])[order]
-    swing = np.concatenate([state.swing for state in states])[order]
-    evaluations, best, history = 0, np.inf, []
-    for state in states:
-        rows = state.history.copy()
-        rows[:, 0] += evaluations
-        rows[:, 1] = np.minimum(rows[:, 1], best)
-        history.append(rows)
-        evaluations += state.evaluations
-        best = min(best, _best([state]))
-    return SearchResult(
-        Candidates(center, swing),
-        value[order],
-        violation[order],
-        evaluations,
-        sum(state.seconds for state in states),
-        stopped,
-        np.concatenate(history),
-    )
-
-
-POINT_COST = 3  # evaluations that a point of SLSQP takes, its share of the gradients included
-VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
-_UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
-_HOP = 0.03  # of the variables' box: how far from the best SLSQP starts again
-_ROAMING = 300  # iterations
-_LOOK = 4  # points of roaming, one of which is fitted into the limits and scored
-_HARDEST = 400.0  # softness at which the smooth criterion is the true one, but for rounding
 
 
 def merit(found: Evaluation) -> FloatArray:
@@ -455,147 +541,122 @@ def merit(found: Evaluation) -> FloatArray:
     return np.asarray(size + VIOLATION_WEIGHT * found.violation)
 
 
-def genetic(ledger: Ledger, random: np.random.Generator) -> None:
-    """Run pymoo's genetic algorithm from a feasible start."""
+def ranked(value: FloatArray, violation: FloatArray) -> IntArray:
+    """Order candidates: feasible ones by value, then the others by their penalised objective."""
+    with np.errstate(divide="ignore"):
+        size = np.minimum(np.log(value), _UNBOUNDED)
+    return np.lexsort((size + VIOLATION_WEIGHT * violation, violation > 0.0))
+
+
+def start(ledger: Ledger, random: np.random.Generator) -> None:
+    """Draw motions, repaired into the limits, and descend the best of them."""
+    search, problem, allowance = ledger.search, ledger.problem, ledger.left()
+    few = 100 if search.blind else _DRAWN if problem.names else search.starts
+    n = int(np.clip(allowance / 8, 1, few)) if search.budget.counted else few
+    drawn, found, cost = problem.start(n, random, allowance if search.budget.counted else np.inf)
+    ledger.record(drawn, ledger.crew.own.finer.evaluate(drawn), cost * len(found.value))
+    X = problem.encode(drawn)[ranked(found.value, found.violation)]
+    for k, x in enumerate(X[: search.starts * (not search.blind)]):
+        ledger.descended([x], (FIRST, SCREEN, WHOLE), gated=True)
+        if k == 2 and not np.isfinite(ledger.best):
+            break
+
+
+def evolution(ledger: Ledger, random: np.random.Generator) -> None:
+    """Let pymoo vary the population, and descend its children, until the stage's allowance is spent."""
+    search = ledger.search
+    steps = () if search.blind else (SCREEN, WHOLE)
+    if search.sharpens(ledger.before.done):
+        steps = (*steps, SHARP)
+        if not search.sharpens(ledger.before.done - 1):
+            members = ledger.members()
+            ledger.descended(list(ledger.problem.encode(Candidates(members.center, members.swing))), (SHARP,))
+    if search.method == "restarts":
+        while True:
+            drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
+            ledger.evaluations += cost * len(found.value)
+            ledger.descended(list(ledger.problem.encode(drawn)), (FIRST, *steps), gated=True)
+    _evolve(ledger, random, steps)
+
+
+def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, ...]) -> None:
+    """Run pymoo's ask-and-tell loop."""
     from pymoo.algorithms.soo.nonconvex.ga import GA
     from pymoo.core.population import Population
-    from pymoo.core.repair import Repair
-    from pymoo.operators.crossover.sbx import SBX
-    from pymoo.operators.mutation.pm import PM
-
-    problem, tuning = ledger.problem, ledger.tuning
-    if tuning.plain:
-        _run(ledger, GA(pop_size=100), random, _plain)
-        return
-
-    class Scale(Repair):  # type: ignore[misc, unused-ignore]
-        """Scale offspring into the joints' limits."""
-
-        def _do(self, _: Any, X: FloatArray, **__: Any) -> FloatArray:
-            return np.clip(problem.encode(problem.decode(X)), -1.0, 1.0)  # the cell's limits are not scaled into
-
-    start, first, cost = problem.start(tuning.population, random, ledger.allowance if ledger.budget.counted else np.inf)
-    ledger.record(start, first, cost)
-    if (first.violation <= 0.0).any():
-        ledger.anchor = start.center[int(np.lexsort((first.value, first.violation))[0])]
-    if len(start.center) < 4:  # parents of different offspring
-        return
-    X: Any = np.clip(problem.encode(start), -1.0, 1.0)
-    if tuning.sparing:
-        X = with_values(Population.new("X", X), {"F": first.value[:, None], "G": first.g})
-    ga = GA(
-        pop_size=len(X),
-        sampling=X,
-        crossover=SBX(eta=5, prob=0.9),
-        mutation=PM(eta=10, prob_var=tuning.mutation),
-        repair=None if tuning.sparing else Scale(),
-        eliminate_duplicates=False,
-    )
-    _run(ledger, ga, random, _repaired)
-
-
-def evolution(ledger: Ledger, random: np.random.Generator, start: Candidates) -> None:
-    """Run CMA-ES from the best so far; when it has converged, again and wider."""
-    from pymoo.algorithms.soo.nonconvex.cmaes import CMAES
-
-    tuning = ledger.tuning
-    sigma, ledger.anchor = tuning.cma_sigma, start.center[0]
-    while True:
-        x0 = np.clip(ledger.problem.encode(start)[0], -1.0, 1.0)
-        form = {"pop_size": tuning.cma_population, "tolfun": tuning.tolfun, "tolx": tuning.tolx}
-        _run(ledger, CMAES(x0=x0, sigma=sigma, restarts=0, **form), random, _penalised)
-        ledger.check()
-        start, sigma = ledger.leader or start, min(2.0 * sigma, 0.4)
-
-
-def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) -> None:
-    """Run SLSQP in trust regions from the best so far; when it has converged, from places near it."""
-    problem = ledger.problem
-    ledger.anchor = start.center[0]
-    x, hop = problem.encode(start)[0], _HOP
-    _roam(ledger, x)
-    x = problem.encode(ledger.leader or start)[0]
-    while True:
-        _descend(ledger, x)
-        best = problem.encode(ledger.leader or start)[0]
-        x = best + hop * random.normal(size=best.size)
-        hop = min(1.3 * hop, 0.2)
-
-
-def _with_slopes(ledger: Ledger) -> Problem:
-    assert isinstance(ledger.problem, Problem)  # the others have no share of their budget here
-    return ledger.problem
-
-
-def _roam(ledger: Ledger, x: FloatArray) -> None:
-    """Minimise the smooth criterion, through infeasible points if need be; score a point now and then."""
-    points = count(1)
-
-    def spend(x: FloatArray) -> None:
-        ledger.evaluations += POINT_COST
-        if next(points) % _LOOK == 0:
-            _score(ledger, x)
-        ledger.check()
-
-    for softness in (32.0, 200.0):
-        x = polish(_with_slopes(ledger), x, softness=softness, reach=None, spend=spend, iterations=_ROAMING)
-        _score(ledger, x)
-
-
-def _descend(ledger: Ledger, x: FloatArray) -> None:
-    """Descend in trust regions, within which the constraints active near the last point are sufficient."""
-    problem, reach, softness = _with_slopes(ledger), 0.1, 16.0
-
-    def spend(_: FloatArray) -> None:
-        ledger.evaluations += POINT_COST
-        ledger.check()
-
-    here = _score(ledger, x)
-    while softness <= _HARDEST:
-        trial = polish(problem, x, softness=softness, reach=reach, spend=spend)
-        there = _score(ledger, trial)
-        if there < here - 1e-5:
-            softness *= 2.0 if here - there < 2e-3 else 1.0
-            x, here, reach = trial, there, min(1.6 * reach, 0.3)
-        else:
-            reach *= 0.35
-        if reach < 1e-3:
-            softness, reach = 4.0 * softness, 0.03
-
-
-def _score(ledger: Ledger, x: FloatArray) -> float:
-    """Repair a point into all limits, record its evaluation, and return its penalised objective."""
-    candidates, found = ledger.problem.fitted(ledger.problem.decode(x[None]), ledger.anchor)
-    ledger.record(candidates, found)
-    ledger.check()
-    return float(merit(found)[0])
-
-
-def _run(
-    ledger: Ledger,
-    algorithm: Any,
-    random: np.random.Generator,
-    judge: Callable[[Ledger, FloatArray], dict[str, FloatArray]],
-) -> None:
-    """Run a pymoo algorithm's ask-and-tell loop, evaluating its populations while the allowance lasts."""
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.termination import NoTermination
 
-    n = ledger.problem.n_design
-    n_limits = 0 if judge is _penalised else len(ledger.problem.names)
-    n_limits += 4 * int(_with_slopes(ledger).excitation.moving.sum()) if judge is _plain else 0
-    shape = PymooProblem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
+    members, n = ledger.members(), ledger.problem.n_design
+    first = Evaluation(members.value, members.violation[:, None])
+    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    mating, survival = _operators(ledger.crew.genes)
+    algorithm: Any = GA(
+        pop_size=ledger.search.population,
+        n_offsprings=_UNDESCENDED if ledger.search.blind else _CHILDREN,
+        sampling=with_values(Population.new("X", X), {"F": merit(first)[:, None]}),
+        mating=mating,
+        survival=survival,
+        eliminate_duplicates=False,
+    )
+    shape = PymooProblem(n_var=n, n_obj=1, xl=-np.ones(n), xu=np.ones(n))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
-    while algorithm.has_next():
-        offspring = algorithm.ask()
-        if not all("F" in individual.evaluated for individual in offspring):
-            if ledger.tuning.sparing:
-                ledger.check(len(offspring))
-            with_values(offspring, judge(ledger, np.asarray(offspring.get("X"), dtype=float)))
-        algorithm.evaluator.n_eval += len(offspring)
-        algorithm.tell(infills=offspring)
-        if ledger.spent() >= ledger.allowance:
-            break
+    algorithm.tell(infills=algorithm.ask())
+    while True:
+        children = algorithm.ask()
+        n_before = len(ledger.made)
+        merits = ledger.descended(list(np.asarray(children.get("X"), dtype=float)), steps, gated=True)
+        landed = np.concatenate([ledger.problem.encode(made) for made, _ in ledger.made[n_before:]] or [X[:0]])
+        for child, x in zip(children[np.isfinite(merits)], landed, strict=True):
+            child.set("X", x)
+        algorithm.tell(infills=with_values(children, {"F": np.array(merits)[:, None]}))
+
+
+def _operators(genes: Genes) -> tuple[Any, Any]:
+    """Build pymoo's mating and survival of motions."""
+    from pymoo.core.infill import InfillCriterion
+    from pymoo.core.population import Population
+    from pymoo.core.survival import Survival
+
+    class Mating(InfillCriterion):  # type: ignore[misc, unused-ignore]
+        """Children of parents chosen by tournament: members come best first."""
+
+        def _do(self, _: Any, members: Any, n: int, random_state: Any = None, **__: Any) -> Any:
+            X = np.asarray(members.get("X"), dtype=float)
+            made = []
+            for _k in range(n):
+                a, b = (int(min(random_state.integers(len(X), size=2))) for _parent in range(2))
+                if a == b and len(X) > 1:
+                    b = int((a + random_state.integers(1, len(X))) % len(X))
+                made.append(varied(genes, X[a], X[b] if a != b else None, random_state))
+            return Population.new("X", np.array(made))
+
+    class Niches(Survival):  # type: ignore[misc, unused-ignore]
+        """The best of each niche."""
+
+        def _do(self, _: Any, members: Any, *__: Any, n_survive: int, **___: Any) -> Any:
+            F, X = members.get("F")[:, 0], np.asarray(members.get("X"), dtype=float)
+            order = np.argsort(F, kind="stable")
+            return members[distinct(genes, X, order[np.isfinite(F[order])], n_survive)]
+
+    return Mating(), Niches(filter_infeasible=False)
+
+
+def polishing(ledger: Ledger, random: np.random.Generator) -> None:
+    """Descend the best members on finer grids, then the best of those on the finest, until the budget is spent."""
+    members = ledger.members()
+    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    most = 1 if ledger.search.blind else _FINALISTS
+    if ledger.search.budget.counted:
+        most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, most))
+        ledger.descended(list(X[:most]), (FINE,), share=_TOGETHER)
+    else:
+        for x in X[:most]:
+            ledger.descended([x], (FINE,))
+            if ledger.left(_TOGETHER) <= 0.0:
+                break
+    members = ledger.members()
+    for x in ledger.problem.encode(Candidates(members.center, members.swing)):
+        ledger.descended([x], LAST)
 
 
 def with_values(population: Any, found: Mapping[str, FloatArray]) -> Any:
@@ -607,178 +668,64 @@ def with_values(population: Any, found: Mapping[str, FloatArray]) -> Any:
     return population
 
 
-def _repaired(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
-    found = _fitted(ledger, X)
-    return {"F": found.value[:, None], "G": found.g}
+def _warm_up(search: Search) -> None:
+    """Compile and import what a search needs, so that a budget of seconds is spent on the search."""
+    import scipy.optimize  # noqa: F401
+
+    problem = search.problem
+    start, _, _ = problem.start(1, np.random.default_rng(0), 1.0)
+    problem.objective(SCREEN)(problem.encode(start)[0], np.ones(len(problem.names)))
+    problem.fitted(start, None)
 
 
-def _penalised(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
-    return {"F": merit(_fitted(ledger, X))[:, None], "G": np.empty((len(X), 0))}
+class _Crew:
+    """Who descends: this process, or several; the order of the landings is that of the tasks."""
+
+    def __init__(self, search: Search, workers: int) -> None:
+        self.workers, self.own = max(1, workers), _Descender(search.problem, search.budget.counted)
+        self.pool: ProcessPoolExecutor | None = None
+        self._genes: Genes | None = None
+        if workers > 1:
+            context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
+            self.pool = ProcessPoolExecutor(workers, context, _receive, (search,))
+
+    @property
+    def genes(self) -> Genes:
+        """The problem's genes, found once."""
+        if self._genes is None:
+            self._genes = self.own.problem.genes
+        return self._genes
+
+    @property
+    def cost(self) -> int:
+        """Evaluations that a point of a descent takes."""
+        return self.own.objective(FINE).cost
+
+    def run(self, tasks: list[Descent]) -> Iterator[Landing]:
+        """Descend all tasks."""
+        if self.pool is None:
+            yield from map(self.own.run, tasks)
+        else:
+            yield from self.pool.map(_run_in_worker, tasks)
+
+    def __enter__(self) -> "_Crew":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool is not None:
+            for child in multiprocessing.active_children():
+                child.terminate()  # idle, or interrupted: what they had not finished is lost
+            self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _fitted(ledger: Ledger, X: FloatArray) -> Evaluation:
-    candidates, found = ledger.problem.fitted(ledger.problem.decode(X), ledger.anchor)
-    ledger.record(candidates, found)
-    return found
-
-
-def _plain(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
-    """Judge without repair: joint limits are constraints like all others."""
-    problem = _with_slopes(ledger)
-    candidates = coefficients(problem, X)
-    found = evaluate(problem, candidates)
-    found = Evaluation(found.value, np.concatenate([found.g, joint_excess(problem, candidates)], axis=1))
-    ledger.record(candidates, found)
-    return {"F": found.value[:, None], "G": found.g}
-
-
-def _one(candidates: Candidates, k: int) -> Candidates:
-    return Candidates(candidates.center[k : k + 1].copy(), candidates.swing[k : k + 1].copy())
-
-
-def joint_excess(problem: Problem, candidates: Candidates) -> FloatArray:
-    """Measure joint limits as constraints: highest and lowest position, velocity, acceleration of each moving joint."""
-    moving = problem.excitation.moving
-    q, dq, ddq = motions(problem, candidates)
-    half = 0.5 * np.ptp(problem.position, axis=1)
-    parts = [
-        (q.max(axis=2) - problem.position[:, 1]) / half,
-        (problem.position[:, 0] - q.min(axis=2)) / half,
-        np.abs(dq).max(axis=2) / problem.rates[0] - 1.0,
-        np.abs(ddq).max(axis=2) / problem.rates[1] - 1.0,
-    ]
-    return np.concatenate([part[:, moving] for part in parts], axis=1)
-
-
-STAGES = ("ga", "cma-es", "slsqp")
-CHAIN_EVALUATIONS = 40_000
-CHAIN_SECONDS = 5.0
-USUAL_SIZE = 70  # design variables that such a chain is enough for
-
-
-def empty_state(problem: Searchable) -> State:
-    """Begin a chain."""
-    nothing, none = problem.decode(np.empty((0, problem.n_design))), np.empty(0)
-    return State(0, 0, 0.0, nothing.center, nothing.swing, none, none, np.empty((0, 4)))
-
-
-_search: list[Search] = []  # of a worker process, sent once
-
-
-def run_chains(
-    search: Search, states: dict[int, State], n_chains: int, workers: int, keep: Keeper | None = None
-) -> bool:
-    """Run all chains that are not finished, filling `states`; return True if they were interrupted."""
-    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
-    pool = ProcessPoolExecutor(min(workers, n_chains), context, _receive, (search,))
-    open_: dict[Future[State], int] = {}
-    try:
-        for chain in range(n_chains):
-            state = states.get(chain)
-            if state is None or state.done < len(STAGES):
-                open_[pool.submit(_run_in_worker, chain, state)] = chain
-        while open_:
-            finished, _ = wait(open_, return_when=FIRST_COMPLETED)
-            for future in finished:
-                chain = open_.pop(future)
-                states[chain] = future.result()
-                if keep is not None:
-                    keep(chain, states[chain])
-    except KeyboardInterrupt:
-        for child in multiprocessing.active_children():
-            child.terminate()  # what they had not finished is lost
-        return True
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    return False
+_descender: list[_Descender] = []  # of a worker process, built once
 
 
 def _receive(search: Search) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and ends its children
-    _search[:] = [search]
+    _descender[:] = [_Descender(search.problem, search.budget.counted)]
 
 
-def _run_in_worker(chain: int, state: State | None) -> State:
-    search = _search[0]
+def _run_in_worker(task: Descent) -> Landing:
     with one_blas_thread():
-        return run_chain(search, chain, state or empty_state(search.problem), Observer())[0]
-
-
-RESERVE = 2e-4  # of each limit: SLSQP ends on a constraint's edge, or a little beyond
-_SINGULAR = 50.0  # stands for the logarithm of an infinite criterion
-
-
-class BudgetSpent(Exception):
-    """The search's budget ran out inside a stage."""
-
-
-def polish(
-    problem: Problem,
-    x: FloatArray,
-    *,
-    softness: float,
-    reach: float | None,
-    spend: Callable[[FloatArray], None],
-    iterations: int = 30,
-) -> FloatArray:
-    """Improve one design from x by sequential quadratic programming on the constraints near x; returns the last x.
-
-    No variable moves further than `reach`, because constraints that are far from their limits are not evaluated.
-    With reach = None every variable is free, and each limit is evaluated at its worst sample of the time: less
-    reliable steps, which leave local minima that the other does not.
-    `spend` is called with every point that is evaluated, and raises BudgetSpent to end the iteration.
-    """
-    import scipy.optimize
-
-    minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
-    try:
-        chosen = active_set(problem, x)
-    except AssemblyError:  # a leap led out of a closed chain's workspace
-        return x
-
-    def active(x: FloatArray) -> Active:
-        return active_set(problem, x, near=-np.inf, most=1) if reach is None else chosen
-
-    def value(x: FloatArray) -> float:
-        spend(x)
-        return objective(problem, x, softness)
-
-    try:
-        found = minimize(
-            value,
-            x,
-            jac=lambda x: objective_slope(problem, x, softness)[1],
-            method="SLSQP",
-            bounds=None if reach is None else np.stack([x - reach, x + reach], axis=1),
-            constraints=[
-                {
-                    "type": "ineq",
-                    "fun": lambda x: -active_values(problem, active(x), x) - RESERVE,
-                    "jac": lambda x: -active_slopes(problem, active(x), x),
-                }
-            ],
-            options={"maxiter": iterations, "ftol": 1e-7},
-        )
-    except AssemblyError:  # it stepped out of a closed chain's workspace; the best so far is known
-        return x
-    return np.asarray(found.x)
-
-
-def objective(problem: Problem, x: FloatArray, softness: float) -> float:
-    """Evaluate the logarithm of the (softened) criterion."""
-    candidate = coefficients(problem, x[None])
-    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidate), problem.n_period)[0]
-    return min(gradient(problem.criterion, G, softness)[0], _SINGULAR)
-
-
-def objective_slope(problem: Problem, x: FloatArray, softness: float) -> tuple[float, FloatArray]:
-    """Evaluate the logarithm of the (softened) criterion and its gradient by design variables."""
-    candidate = coefficients(problem, x[None])
-    n = problem.n_period
-    q, dq, ddq = (x[:, :, :n] for x in motions(problem, candidate))
-    G = problem.earlier + problem.share * problem.model.grams(q, dq, ddq, n)[0]
-    value, bar = gradient(problem.criterion, G, softness)
-    if not np.isfinite(value):
-        return _SINGULAR, np.zeros_like(x)
-    bars = problem.model.gradient(Motion(q[0].T, dq[0].T, ddq[0].T), problem.share * bar)
-    return value, by_design(problem, coefficient_slope(problem, bars)[None])[0]
+        return _descender[0].run(task)

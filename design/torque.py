@@ -4,8 +4,8 @@
 rest, with no controller around it. Afterwards the torques fade and friction brings the arm to rest. What such a run
 will do is simulated, never proven: the model it is simulated with is what the run is to find.
 
-Torques are searched like motions, without slopes, from repaired starts; each candidate is simulated. The certificate
-is a finer simulation with its error, and simulations with perturbed models.
+Torques are searched like motions, with slopes by differences, from repaired starts; each candidate is simulated.
+The certificate is a finer simulation with its error, and simulations with perturbed models.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,9 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Run, Table, rise
+from excitor.design.objective import UNBOUNDED, Fidelity
 from excitor.design.problem import Candidates, Evaluation
+from excitor.design.variation import Genes
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix
@@ -34,6 +36,7 @@ STATED = Reserve(1.0, 0.0)
 SEARCH_WIDTH = 0.05  # rad/s over which a true sign is smoothed while searching
 REST_SPEED = 2.0 * SEARCH_WIDTH  # rad/s: slower than this, smoothed friction and standing still look alike
 _GRAM_SAMPLES = 2000
+_STEP = 1e-4  # of a variable's half range, between the simulations of a gradient
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -143,6 +146,31 @@ class TorqueProblem:
         ]
         return np.concatenate(x, axis=2).reshape(len(candidates.center), -1)
 
+    @property
+    def genes(self) -> Genes:
+        """What each design variable is; no symmetry of simulated motions is known."""
+        n, w = int(self.excitation.driven.sum()), self.excitation.n_waves
+        none = np.empty((0, 0), dtype=np.int64)
+        one = np.ones((1, self.n_design))
+        return Genes(
+            np.repeat(np.flatnonzero(self.excitation.driven), 1 + 3 * w),
+            np.tile(np.concatenate([[-1], np.tile(np.arange(w), 3)]), n),
+            none,
+            none,
+            np.empty(0),
+            one,
+            0.0 * one,
+            one[0],
+        )
+
+    def objective(self, fidelity: Fidelity) -> "_Simulated":
+        """Build what a descent minimises."""
+        return _Simulated(self, fidelity)
+
+    def finer(self) -> "TorqueProblem":
+        """Return the problem itself: candidates are simulated in steps that are stable."""
+        return self
+
     def evaluate(self, candidates: Candidates) -> Evaluation:
         """Simulate candidates: their condition numbers, and constraints g ≤ 0 in shares."""
         return score(self, held_torques(trajectories(self, candidates)))
@@ -157,6 +185,23 @@ class TorqueProblem:
     def fitted(self, candidates: Candidates, _: FloatArray | None) -> tuple[Candidates, Evaluation]:
         """Evaluate candidates as they are: a smaller simulation of each takes as long as another candidate."""
         return candidates, self.evaluate(candidates)
+
+
+class _Simulated:
+    """J of torques, log criterion + ρ Σ max(0, g)², with its gradient by differences: one batch of simulations."""
+
+    def __init__(self, problem: TorqueProblem, fidelity: Fidelity) -> None:
+        self.problem, self.weight, self.cost = problem, fidelity.weight, 1 + problem.n_design
+
+    def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
+        """Evaluate J and ∂J/∂x; variables at the ends of their box are differentiated inwards."""
+        steps = np.where(x > 0.0, -_STEP, _STEP)
+        found = self.problem.evaluate(self.problem.decode(np.concatenate([x[None], x + np.diag(steps)])))
+        with np.errstate(divide="ignore"):
+            J = np.minimum(np.log(found.value), UNBOUNDED)
+        J += self.weight * np.sum(np.maximum(0.0, found.g + shift) ** 2, axis=1)
+        slope = (J[1:] - J[0]) / steps
+        return float(J[0]), np.where((np.abs(x) > 1.0) & (slope * x < 0.0), 0.0, slope)
 
 
 def torque_problem(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
@@ -263,6 +263,11 @@ class Targets(Table):
     parameters: list[Name] = []  # that are judged; none named: all that show above the noise
 
 
+def _search_method(given: Any) -> Any:
+    """Read searches that there were before as the one that has replaced them."""
+    return "hybrid" if given in ("ga", "plain-ga") else given
+
+
 class Design(Table):
     """Motions to design, and their criterion."""
 
@@ -282,7 +287,7 @@ class Design(Table):
     warm_up_periods: Whole = 1
     measured_periods: Annotated[int, Field(ge=1, le=10_000)] = 5
     hold_s: NotNegative = 2.0
-    criterion: Literal["condition", "d", "a", "e", "sigma", "path"] = "condition"
+    criterion: Literal["condition", "weighted-condition", "d", "a", "e", "sigma", "path"] = "condition"
     parameters: list[Name] = []  # of the sigma criterion: base parameters
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
     model: Literal["dynamic", "power", "load"] = "dynamic"
@@ -295,7 +300,7 @@ class Design(Table):
     ] = []  # runs after all others, or the parameters each is for
     warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
     target_relative_sigma_percent: Percent = 5.0
-    method: Literal["hybrid", "ga", "plain-ga"] = "hybrid"
+    method: Annotated[Literal["hybrid", "restarts"], BeforeValidator(_search_method)] = "hybrid"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None
     seconds: BoundedPositive | None = None

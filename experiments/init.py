@@ -81,7 +81,7 @@ ramp_s = 5.0
 warm_up_periods = 1
 measured_periods = 5
 hold_s = 2.0
-criterion = "condition"                     # or "d", "a", "e", "sigma" (with parameters), "path" (with task)
+criterion = "condition"                     # or "weighted-condition", "d", "a", "e", "sigma" (with parameters), "path"
 seed = 0
 evaluations = 20000                         # of each run's search; or seconds = 30.0
 """

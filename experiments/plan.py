@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -40,17 +40,7 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import (
-    Budget,
-    Keeper,
-    Observer,
-    Progress,
-    Search,
-    Searchable,
-    SearchResult,
-    State,
-    run_search,
-)
+from excitor.design.search import Budget, Observer, Progress, Search, Searchable, SearchResult, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
     SlowPlan,
@@ -355,8 +345,7 @@ def design_alone(
     """Search one run in memory, certify it and forecast it; InfeasibleDesign tells what blocks where nothing fits."""
     started = time.process_time()
     search = Search(problem, settings.budget, settings.seed, settings.method)
-    observer = Observer(listen, lambda chain, state: None)
-    found = search_motion(search, settings, where=f"run {plan.name!r}", states={}, observer=observer)
+    found = search_motion(search, settings, where=f"run {plan.name!r}", state=None, observer=Observer(listen))
     run = _finished(setup, plan, problem, found)
     predicted, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
     return CampaignDesign(setup, settings, (run,), (plan.name,), (), predicted, cpu_seconds)
@@ -409,15 +398,15 @@ def design_run(
         return replace(_finished(setup, plan, picked, found), front=chosen)
     problem = _torque_problem(setup) if by_torque(setup) else run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
-    stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
+    stated = (FORM, setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
     key = key_of(*stated, _coefficients(before), _read_elsewhere(setup, problem))
     try:
         found = search_motion(
             Search(problem, budget, settings.seed + 1_000_003 * index, settings.method),
             settings,
             where=where,
-            states={} if settings.fresh else recall(folder, index, key),
-            observer=Observer(listen, lambda chain, state: keep(folder, index, chain, key=key, state=state)),
+            state=None if settings.fresh else recall(folder, index, key),
+            observer=Observer(listen, lambda state: keep(folder, index, key=key, state=state)),
         )
     except (InfeasibleDesign, InfeasibleRun):
         forget(folder)  # there is nothing to go on with
@@ -494,8 +483,8 @@ def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
 def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     """Build the campaign's criterion over the columns that a run can show."""
     kind = setup.design.criterion
-    if kind == "condition":
-        return Criterion("condition")
+    if kind.endswith("condition"):
+        return Criterion(kind)
     robot, base = setup.robot, base_parameters(setup.robot)
     place = [list(base.kept).index(column) for column in columns]
     if kind == "path":
@@ -596,7 +585,7 @@ def torque_model(robot: Robot) -> bool | None:
 def fine_value(problem: Problem, candidate: Run) -> float:
     """Evaluate the criterion on the fine grid; condition numbers by SVD."""
     series = candidate.periodic
-    if problem.criterion.kind == "condition" and not problem.earlier.any():
+    if problem.criterion.kind.endswith("condition") and not problem.earlier.any():
         return condition_number(problem.model.observation(series.motion(series.grid(FINE_SAMPLES))))
     G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, series)
     return float(values(problem.criterion, G[None])[0])
@@ -659,21 +648,27 @@ class SearchInterrupted(ExcitorError):
 
 
 def search_motion(
-    search: Search, settings: Settings, *, where: str, states: Mapping[int, State], observer: Observer
+    search: Search, settings: Settings, *, where: str, state: State | None, observer: Observer
 ) -> SearchResult:
-    """Search a motion, resuming from earlier states; raise InfeasibleDesign where no motion is feasible.
+    """Search a motion, resuming from an earlier state; raise InfeasibleDesign where no motion is feasible.
 
     The first stage is run by itself: where it finds no feasible motion, the reasons are found before it continues.
     Of torques there is InfeasibleRun, with what the best candidate breaks.
     """
-    problem, known = search.problem, dict(states)
+    problem, kept = search.problem, [state]
+
+    def keeper(now: State) -> None:
+        kept[0] = now
+        if observer.keep is not None:
+            observer.keep(now)
+
     found = None
-    if 0 not in known:
-        found = run_search(search, observer=replace(observer, keep=_both(observer.keep, known)), until_stage=1)
-    if 0 in known:
-        if isinstance(problem, Problem):
-            known[0] = _helped(problem, known[0], where, settings.seed)
-        found = run_search(search, known, observer=observer, workers=settings.workers)
+    if state is None:
+        first = replace(observer, keep=keeper)
+        found = run_search(search, observer=first, workers=settings.workers, until_stage=1)
+    if kept[0] is not None:
+        state = _helped(problem, kept[0], where, settings.seed) if isinstance(problem, Problem) else kept[0]
+        found = run_search(search, state, observer=observer, workers=settings.workers)
     assert found is not None
     if not found.feasible:
         if found.stopped == "interrupted":
@@ -685,17 +680,6 @@ def search_motion(
             [*_broken(search.problem, found), "search longer, or widen what is broken most"],
         )
     return found
-
-
-def _both(keep: Keeper | None, known: dict[int, State]) -> Keeper:
-    """Return a function that keeps a state and stores it in a dictionary."""
-
-    def kept(chain: int, state: State) -> None:
-        known[chain] = state
-        if keep is not None:
-            keep(chain, state)
-
-    return kept
 
 
 def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
@@ -863,6 +847,7 @@ def _as_found(found: Front, k: int, feasible: bool = True) -> SearchResult:
 
 
 FOLDER = ".design"
+FORM = "memetic 1"  # of a search and its state: those of another form are not resumed
 
 
 def key_of(*parts: object) -> str:
@@ -870,8 +855,8 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
 
 
-def keep(folder: Path, run: int, chain: int, *, key: str, state: State) -> None:
-    """Write a chain's state atomically; in a folder that is not writable only the checkpoint is lost."""
+def keep(folder: Path, run: int, *, key: str, state: State) -> None:
+    """Write a search's state atomically; in a folder that is not writable only the checkpoint is lost."""
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {field.name: np.asarray(getattr(state, field.name)) for field in fields(State)}
     np.savez(buffer, key=np.array(key), **arrays)
@@ -881,19 +866,14 @@ def keep(folder: Path, run: int, chain: int, *, key: str, state: State) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(buffer.getvalue())
-            os.replace(temporary, folder / FOLDER / f"{_stem(run, key)}-{chain:04d}.npz")
+            os.replace(temporary, folder / FOLDER / f"{_stem(run, key)}.npz")
         except OSError:
             os.unlink(temporary)
 
 
-def recall(folder: Path, run: int, key: str) -> dict[int, State]:
-    """Read the states of the same search's chains; unreadable ones start again."""
-    found = {}
-    for path in sorted((folder / FOLDER).glob(f"{_stem(run, key)}-*.npz")):
-        state = _read(path, key)
-        if state is not None:
-            found[int(path.stem.rsplit("-", 1)[1])] = state
-    return found
+def recall(folder: Path, run: int, key: str) -> State | None:
+    """Read the state of the same search; an unreadable one starts again."""
+    return _read(folder / FOLDER / f"{_stem(run, key)}.npz", key)
 
 
 def forget(folder: Path) -> None:

@@ -14,7 +14,9 @@ from excitor.robots.kernel.accumulate import ColumnPacking, Drive, fill_gram, pa
 from excitor.robots.kernel.drive import LOAD, OFFSET, STATE, element_slopes, signal
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.tree import Tree, chain, samples
+from excitor.robots.tree import Tree, chain, locked, samples
+
+Gradient = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def gram(
@@ -58,6 +60,39 @@ def gram_gradient(
     packed = packing(robot, columns, weights)
     fill_gram_gradient(chain(mechanism), _drive(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
     return out[0].T, out[1].T, out[2].T
+
+
+class GramOf:
+    """Gram matrix and gradient of many motions of one robot, (n_joints, n_samples) each, without checks of their form.
+
+    Only for trees whose friction depends on each sample by itself: see `fits`.
+    """
+
+    def __init__(self, robot: Robot, columns: IntArray, weights: FloatArray) -> None:
+        assert isinstance(robot.mechanism, Tree)
+        columns, weights = selection(robot, columns, weights)
+        self.chain, self.packed, self.n = chain(robot.mechanism), packing(robot, columns, weights), columns.size
+        self.drive = Drive(drive_elements(robot), np.empty((0, robot.n_joints)), np.empty((0, 0)))
+
+    @staticmethod
+    def fits(robot: Robot) -> bool:
+        """Return True for an open chain whose friction needs no more than a sample's motion."""
+        rows = [friction_model(term) for term in robot.drive.friction]
+        return isinstance(robot.mechanism, Tree) and not any(r.load or r.memory or r.compiled is None for r in rows)
+
+    def gram(self, motion: Gradient) -> FloatArray:
+        """WᵀW of a motion."""
+        out = np.empty((self.n, self.n))
+        fill_gram(self.chain, self.drive, self.packed, locked(*motion), out)
+        return out
+
+    def gradient(self, motion: Gradient, gram_bar: FloatArray) -> Gradient:
+        """Gradient of J by q, dq, ddq, given a symmetric ∂J/∂G."""
+        from excitor.robots.kernel.adjoint import fill_gram_gradient
+
+        out = (np.empty(motion[0].shape), np.empty(motion[0].shape), np.empty(motion[0].shape))
+        fill_gram_gradient(self.chain, self.drive, self.packed, locked(*motion), gram_bar, out)
+        return out
 
 
 def gram_condition(G: FloatArray) -> float:
@@ -122,7 +157,6 @@ def _drive(robot: Robot, motion: Motion) -> Drive:
 
 
 _STEP = 1e-5  # rad or m: errors of 1e-10 from the third derivative, 1e-11 from rounding
-Gradient = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def gram_gradient_by_differences(

@@ -15,9 +15,10 @@ from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
-from excitor.design.problem import active_set, active_slopes, active_values, build_problem, decode, encode
+from excitor.design.objective import UNBOUNDED, Repair, by_design, penalty, searched
+from excitor.design.problem import build_problem, decode, encode
 from excitor.design.problem import run_of as trajectory_of
-from excitor.design.search import polish
+from excitor.design.search import WHOLE, descend
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, row_names, tool_speeds
 from excitor.robots.closed_chain import complete, size
@@ -260,25 +261,33 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     x = np.random.default_rng(0).uniform(-3.0, 3.0, problem.n_design)
     q = trajectory_of(problem, decode(problem, x[None]), 0).periodic.at(np.linspace(0.0, 5.0, 501))
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
+    (center, swing), shift = problem.coefficients(x[None]), np.zeros(len(problem.names))
     with pytest.raises(AssemblyError):
-        active_set(problem, x)
-    assert np.array_equal(polish(problem, x, softness=16.0, reach=0.1, spend=lambda _: None), x)
+        penalty(problem, searched(problem), Repair(problem, center[0], swing[0]), shift)
+    J, slope = problem.objective(WHOLE)(x, shift)
+    assert J >= UNBOUNDED
+    assert not slope.any()
+    assert np.array_equal(descend(problem.objective(WHOLE), x, WHOLE, shift, lambda _: False)[0], x)
 
 
 def test_slopes_of_singularity_rows_agree_with_differences():
     problem = five_bar_problem()
     x = 0.25 * np.random.default_rng(3).uniform(-1.0, 1.0, problem.n_design)
     x = encode(problem, decode(problem, x[None]))[0]
-    active = active_set(problem, x, near=-np.inf, most=2)
-    singular = active.parts[-1]
-    assert isinstance(singular.item, Singularity)
-    assert singular.rows.size == 6
-    rows = slice(len(active_values(problem, active, x)) - singular.rows.size, None)
-    slopes = active_slopes(problem, active, x)[rows]
-    step = 1e-6
+    items = searched(problem)
+    assert isinstance(items[-1][0], Singularity)
+    shift = np.where([name.startswith("singularity") for name in problem.names], 2.0, -1e3)
+
+    def square(x):
+        center, swing = problem.coefficients(x[None])
+        repair = Repair(problem, center[0], swing[0])
+        value, slope = penalty(problem, items, repair, shift)
+        return value, by_design(problem, repair.pull_back(slope)[None])[0]
+
+    slopes, step = square(x)[1], 1e-7
     for k in range(problem.n_design):
         moved = np.zeros(problem.n_design)
         moved[k] = step
-        up, down = (active_values(problem, active, x + side * moved)[rows] for side in (1.0, -1.0))
-        assert slopes[:, k] == pytest.approx((up - down) / (2.0 * step), rel=1e-4, abs=1e-5)
+        up, down = (square(x + side * moved)[0] for side in (1.0, -1.0))
+        assert slopes[k] == pytest.approx((up - down) / (2.0 * step), rel=1e-3, abs=1e-4)
     assert np.abs(slopes).max() > 0.1

@@ -14,12 +14,12 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
+from excitor.design.objective import active_rows, places_of, searched
 from excitor.design.problem import (
     Candidates,
     Evaluation,
-    active_set,
-    active_values,
     build_problem,
+    coefficients,
     constraint_values,
     decode,
     encode,
@@ -29,16 +29,19 @@ from excitor.design.problem import (
     run_of,
 )
 from excitor.design.search import (
+    SCREEN,
+    WHOLE,
     Budget,
+    Descent,
     Ledger,
-    _after,
-    _best,
-    _collected,
+    Search,
+    _Crew,
+    advance,
     empty_state,
     merit,
-    objective,
-    objective_slope,
+    run_search,
 )
+from excitor.design.variation import aligned, distances
 from excitor.experiments import plan
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
@@ -112,8 +115,12 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
     assert fitted(problem, chosen, None)[1].value[0] == pytest.approx(truth, rel=1e-6)
     x = encode(problem, chosen)[0]
-    assert objective(problem, x, 1e4) == pytest.approx(np.log(truth), abs=1e-3)
-    assert objective_slope(problem, x, 1e4)[0] == pytest.approx(np.log(truth), abs=1e-3)
+    sharp = replace(WHOLE, width=1e-9, softness=1e4, weight=0.0)
+    assert problem.objective(sharp)(x, np.zeros(len(problem.names)))[0] == pytest.approx(np.log(truth), abs=1e-3)
+    fine = problem.finer()
+    W = problem.model.observation(run_of(problem, chosen).periodic.motion(problem.excitation.grid(768)))
+    truth = condition_number(np.concatenate([np.sqrt(0.05 / 4.0) * W, old]))
+    assert fine.evaluate(chosen).value[0] == pytest.approx(truth, rel=1e-6)
 
 
 def test_the_final_score_is_of_all_rows_on_the_fine_grid():
@@ -247,39 +254,27 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
         spot = tool_at(robot, half)[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
         problem = small_problem(limits=limits, home=home, scene=ball(spot, 0.02))
         x = encode(problem, chosen)[0]
-        active = active_set(problem, x, near=-np.inf, most=1)
-        found = active_values(problem, active, x)
-        row = problem.names.index("clearance: post / tool")
-        assert found[len(active.b) + sum(part.rows.size for part in active.parts if part.item.needs_model) :][
-            0
-        ] == pytest.approx(evaluate(problem, chosen).g[0, row], abs=1e-9)
-        q, dq, ddq = (y[0] for y in motions(problem, chosen))
-        middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
-        shares = [(q.max(axis=1) - middle) / half, (middle - q.min(axis=1)) / half]
-        for rate, y in zip(problem.rates, (dq, ddq), strict=True):
-            shares += [y.max(axis=1) / rate, -y.min(axis=1) / rate]
-        assert np.sort(found[: len(active.b)]) == pytest.approx(np.sort(np.concatenate(shares) - 1.0), abs=1e-9)
+        center, swing = problem.coefficients(x[None])
+        places = places_of(problem, center[0], swing[0])
+        found = [active_rows(problem, item, places, near=-np.inf, most=1).g for item, _ in searched(problem)]
+        assert np.concatenate(found) == pytest.approx(evaluate(problem, chosen).g[0], abs=1e-9)
 
 
 # --- keeping the best
 
 
-def ledger_of(problem):
-    return Ledger(problem, Budget(evaluations=1000), 0, 0, 1e9, empty_state(problem), None)
-
-
 def recorded(problem, *populations):
-    """Record populations of (value, violation); the number of the motion that is kept as best, and the ledger."""
-    ledger = ledger_of(problem)
-    count = sum(map(len, populations))
-    chosen, k = random_candidates(problem, count), 0
+    """Record populations of (value, violation); the number of the motion that comes first, and the ledger."""
+    search = Search(problem, Budget(evaluations=1000))
+    ledger = Ledger(search, empty_state(problem), _Crew(search, 1))
+    chosen, k = random_candidates(problem, sum(map(len, populations))), 0
     for population in populations:
         value, violation = np.array(population, dtype=float).T
         part = Candidates(chosen.center[k : k + len(value)], chosen.swing[k : k + len(value)])
-        ledger.record(part, Evaluation(value, violation[:, None]))
+        ledger.record(part, Evaluation(value, violation[:, None]), len(value))
         k += len(value)
-    same = [np.array_equal(ledger.best.swing[0], swing) for swing in chosen.swing]
-    return same.index(True), ledger
+    first = ledger.closed()
+    return [np.array_equal(first.swing[0], swing) for swing in chosen.swing].index(True), ledger
 
 
 def test_the_best_so_far_is_kept_not_the_last():
@@ -294,54 +289,56 @@ def test_what_breaks_a_limit_is_never_the_best():
     assert recorded(problem, [(1.0, 0.02), (5.0, 0.0)])[0] == 1
     assert recorded(problem, [(5.0, 0.0)], [(1.0, 1e-6)])[0] == 0
     _, ledger = recorded(problem, [(1.0, 0.02)])
-    assert ledger.rows[-1][1] == np.inf, "what breaks a limit is no best value to tell"
-    _, ledger = recorded(problem, [(5.0, 0.0), (4.9, 0.5)])
-    assert np.array_equal(ledger.leader.swing, ledger.best.swing), "a little better is not worth half a limit"
+    assert ledger.rows[-1][1] == np.inf, "what breaks a limit is no best value to report"
     assert merit(Evaluation(np.array([4.9]), np.array([[0.5]]))) > merit(Evaluation(np.array([5.0]), np.zeros((1, 1))))
 
 
-def test_a_stage_hands_on_its_best_and_chains_are_joined_best_first():
-    problem = small_problem(torque_rms=0.001 * load("rotradi").limits.torque)
-    chosen = random_candidates(problem, 2)
-    quiet = Candidates(chosen.center, 0.0 * chosen.swing)
-    ledger = ledger_of(problem)
-    ledger.best, ledger.leader = (
-        Candidates(quiet.center[:1], quiet.swing[:1]),
-        Candidates(chosen.center[1:], chosen.swing[1:]),
-    )
-    handed = _after(empty_state(problem), ledger)
-    assert any(np.array_equal(center, quiet.center[0]) for center in handed.center)
-    state = empty_state(problem)
-    first = replace(state, value=np.array([3.0, 9.0]), violation=np.array([0.04, 0.0]), center=chosen.center,
-                    swing=chosen.swing, history=np.array([[10.0, 9.0, 1.0, 0.0]]), evaluations=10)  # fmt: skip
-    other = replace(
-        first, value=np.array([20.0, 30.0]), violation=np.zeros(2), history=np.array([[7.0, 20.0, 1.0, 0.0]])
-    )
-    assert _best([first]) == 9.0
-    found = _collected(problem, [first, other], False)
-    assert found.value[0] == 9.0
-    assert found.violation[0] == 0.0
-    assert found.history[:, 0].tolist() == [10.0, 17.0]
-    assert found.history[:, 1].tolist() == [9.0, 9.0], "the best of all chains so far"
-
-
-def test_a_start_that_breaks_limits_is_no_anchor(monkeypatch):
-    from excitor.design import search as stages
-
-    problem = small_problem(torque_rms=1e-6 * load("rotradi").limits.torque)
-    monkeypatch.setattr(stages, "_run", lambda *given: None)
-    ledger = ledger_of(problem)
-    stages.genetic(ledger, np.random.default_rng(0))
-    assert ledger.violation > 0.0
-    assert ledger.anchor is None
-
-
-def test_chains_differ():
-    from excitor.design.search import Search, advance
-
+def test_a_result_has_its_best_first_and_a_population_no_motion_twice():
     problem = small_problem()
-    search = Search(problem, Budget(evaluations=800, chain=400))
-    states = [advance(search, chain, empty_state(problem))[0] for chain in (0, 1)]
+    search, chosen = Search(problem, Budget(evaluations=1000)), random_candidates(problem, 3)
+    state = replace(
+        empty_state(problem), done=3, value=np.array([3.0, 9.0, 20.0]), violation=np.array([0.04, 0.0, 0.0]),
+        center=chosen.center, swing=chosen.swing,
+    )  # fmt: skip
+    found = run_search(search, state)
+    assert found.value.tolist() == [9.0, 20.0, 3.0]
+    assert state.best == 9.0
+    ledger = Ledger(search, replace(state, done=1), _Crew(search, 1))
+    x = problem.encode(chosen)[1]
+    shifted = search.problem.genes.shifted(x, 1.0)
+    ledger.record(problem.decode(shifted[None]), Evaluation(np.array([8.9]), np.zeros((1, 1))), 1)
+    assert ledger.closed().value.tolist() == [8.9, 20.0, 3.0], "the same motion, shifted in time, is one member"
+
+
+def test_shifts_reversal_and_mirrors_are_found_and_undone():
+    problem = small_problem()
+    genes = problem.genes
+    a, b = problem.encode(random_candidates(problem, 2))
+    truth = evaluate(problem, problem.decode(a[None])).value[0]
+    for image in range(len(genes.signs)):
+        other = genes.shifted(genes.signs[image] * a + genes.offsets[image], 2.0)
+        assert distances(genes, other, a[None])[0][0] < 0.3 * genes.radius
+        value = evaluate(problem, coefficients(problem, other[None])).value[0]
+        assert value == pytest.approx(truth, rel=0.03)
+    assert len(genes.signs) > 1, "reversal at least"
+    assert distances(genes, b, a[None])[0][0] > genes.radius
+    assert distances(genes, aligned(genes, b, a), a[None])[0] == pytest.approx(distances(genes, b, a[None])[0])
+
+
+def test_a_dropped_child_is_not_judged():
+    problem = small_problem()
+    crew = _Crew(Search(problem, Budget(evaluations=1000)), 1)
+    (landing,) = crew.run(
+        [Descent(problem.encode(random_candidates(problem, 1))[0], (SCREEN, WHOLE), gates=(0.0, 0.0))]
+    )
+    assert landing.candidates is None
+    assert np.isfinite(landing.screened[1])
+    assert landing.evaluations > 0
+
+
+def test_seeds_differ():
+    problem = small_problem()
+    states = [advance(Search(problem, Budget(evaluations=400), seed), empty_state(problem))[0] for seed in (0, 1)]
     assert not np.array_equal(states[0].center, states[1].center)
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.design import descents, six_axis_problem
 from excitor.design import problem as problem_file
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.motion import Excitation
+from excitor.design.objective import Repair, penalty, searched
 from excitor.design.problem import (
-    active_set,
-    active_slopes,
-    active_values,
+    Candidates,
     build_problem,
     candidates_of,
     decode,
@@ -24,7 +24,7 @@ from excitor.design.problem import (
     run_of,
     violation_of,
 )
-from excitor.design.search import Budget, Observer, Search, State, objective_slope, run_search, solve
+from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, run_search, solve
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -90,18 +90,51 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
     chosen = problem if kind == "dynamic" else problem_of(model=lambda robot, columns: PowerModel(robot, columns[:30]))
     random = np.random.default_rng(3)
     candidates = decode(chosen, random.uniform(-1.0, 1.0, (1, chosen.n_design)))
-    x = encode(chosen, candidates)[0]
+    x = 1.2 * encode(chosen, candidates)[0]  # beyond the limits, so that the repair has a slope
+    x[: chosen.n_design // 11] += 0.8
+    free, none = replace(WHOLE, weight=0.0), np.zeros(len(chosen.names))
+    objectives = [
+        (chosen.objective(free), none),
+        (chosen.objective(SCREEN), none),
+        (chosen.objective(WHOLE), none + 0.1),
+    ]
+    assert penalty(chosen, searched(chosen), repaired(chosen, x), none)[0] > 0.0
     for _ in range(3):
         direction = random.normal(size=x.size)
-        step = 1e-6
-        _, slope = objective_slope(chosen, x, 20.0)
-        up, down = (objective_slope(chosen, x + sign * step * direction, 20.0)[0] for sign in (1.0, -1.0))
-        assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4)
-        active = active_set(chosen, x)
-        J = active_slopes(chosen, active, x)
-        above, below = (active_values(chosen, active, x + sign * step * direction) for sign in (1.0, -1.0))
-        assert len(J) > 30
-        assert np.allclose(J @ direction, (above - below) / (2 * step), atol=2e-4, rtol=2e-4)
+        step = 1e-7
+        for objective, shift in objectives:
+            _, slope = objective(x, shift)
+            up, down = (objective(x + sign * step * direction, shift)[0] for sign in (1.0, -1.0))
+            assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4, abs=1e-5)
+
+
+def repaired(problem, x):
+    center, swing = problem.coefficients(x[None])
+    return Repair(problem, center[0], swing[0])
+
+
+def test_the_repair_of_a_descent_is_that_of_decoding(problem):
+    X = np.random.default_rng(5).uniform(-1.5, 1.5, (5, problem.n_design))
+    candidates = decode(problem, X)
+    for k, x in enumerate(X):
+        one = repaired(problem, x)
+        assert np.allclose(one.center, candidates.center[k], atol=1e-12)
+        assert np.allclose(one.swing, candidates.swing[k], atol=1e-12)
+
+
+def test_what_almost_keeps_the_constraints_is_moved_into_them_and_little_is_lost(problem):
+    start = feasible_start(problem, 8, np.random.default_rng(2))
+    for k in range(8):
+        grown = Candidates(start.center[k : k + 1], 1.02 * start.swing[k : k + 1])
+        before, (_, after) = evaluate(problem, grown), problem.fitted(grown, None)
+        if before.violation[0] > 0.0:
+            assert after.violation[0] <= 0.0
+            assert after.value[0] < 1.1 * before.value[0]
+
+
+def test_descents_of_random_motions_reach_good_conditions():
+    """What smooth signs are for: with true ones they end at 4.2, and no difference quotient shows it."""
+    assert np.mean(descents(six_axis_problem(), 5)) <= 3.55
 
 
 def test_the_start_is_feasible_by_construction(problem):
@@ -112,12 +145,12 @@ def test_the_start_is_feasible_by_construction(problem):
 def test_a_search_beats_its_start_and_finds_feasible_motions(problem):
     found = solve(problem, Budget(evaluations=1500), seed=0)
     assert found.feasible
-    assert found.evaluations <= 1500 + 200
-    start = evaluate(problem, feasible_start(problem, 200, np.random.default_rng([0, 0, 0])))
+    assert found.evaluations <= 1500
+    start = evaluate(problem, feasible_start(problem, 200, np.random.default_rng([0, 0])))
     assert found.value[0] < 0.7 * start.value[start.violation <= 0.0].min()
     best = run_of(problem, found.candidates, 0)
     W = problem.model.observation(best.periodic.motion(best.periodic.grid(2000)))
-    assert condition_number(W) == pytest.approx(found.value[0], rel=0.05)
+    assert condition_number(W) == pytest.approx(found.value[0], rel=0.005)
     assert (np.diff(found.history[:, 0]) >= 0).all()
     assert (np.diff(found.history[:, 1]) <= 0).all()
 
@@ -140,16 +173,15 @@ def test_same_seed_and_evaluations_find_the_same_bit_for_bit(problem):
 def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     kept: list[State] = []
     search = Search(problem, Budget(evaluations=700), seed=4)
-    whole = run_search(search, observer=Observer(keep=lambda chain, state: kept.append(state)))
+    whole = run_search(search, observer=Observer(keep=kept.append))
     assert [state.done for state in kept] == [1, 2, 3]
-    assert same(whole, run_search(search, {0: kept[after - 1]}))
+    assert same(whole, run_search(search, kept[after - 1]))
 
 
 @pytest.mark.slow  # two processes import and compile anew
 def test_workers_find_what_one_process_finds(problem_of):
     small = problem_of("rotradi", scene=False, ramp=0.0)
-    budget = Budget(evaluations=3000, chain=1500)
-    assert budget.chains == 2
+    budget = Budget(evaluations=6000)
     one, two = (solve(small, budget, seed=1, workers=workers) for workers in (1, 2))
     assert same(one, two)
 
@@ -166,15 +198,6 @@ def test_an_interrupt_ends_with_the_best_so_far(problem):
     assert found.stopped == "interrupted"
     assert found.feasible
     assert calls[-1].best == found.value[0]
-
-
-def test_the_plain_algorithm_treats_joint_limits_as_constraints(problem_of):
-    free = problem_of("rotradi", scene=False, ramp=0.0)
-    found = solve(free, Budget(evaluations=4000), seed=0, method="plain-ga")
-    chosen = run_of(free, found.candidates, 0)
-    if found.feasible:
-        q = chosen.periodic.at(chosen.periodic.grid(1000))
-        assert (q <= free.constraints.limits.position[:, 1] * 1.01 + 0.02).all()
 
 
 def test_locked_joints_stand_where_the_search_puts_them():

@@ -62,7 +62,8 @@ def found(problem):
 
 @pytest.fixture(scope="module")
 def trajectory(problem, found):
-    return trajectories(problem, found.candidates)[0]
+    """A little smaller than what was found at the limits, as a design makes it where a finer simulation breaks one."""
+    return scaled(trajectories(problem, found.candidates)[0], 0.95)
 
 
 def draw(problem, n, seed=0):
@@ -237,14 +238,13 @@ def test_the_same_seed_and_budget_give_the_same_bits(problem, found):
 
 
 def test_a_search_in_parts_finds_the_same(problem):
-    """A state of one stage is all that the next one needs, whatever the method of motions is."""
-    search, states = Search(problem, Budget(evaluations=200), 5, "plain-ga"), {}
+    """A state of one stage is all that the next one needs."""
+    search, kept = Search(problem, Budget(evaluations=200), 5), []
     whole = run_search(search)
-    keep = Observer(keep=lambda chain, state: states.update({chain: state}))
-    run_search(search, observer=keep, until_stage=1)
-    assert states[0].done == 1
-    parts = run_search(search, states)
-    assert parts.evaluations == whole.evaluations > states[0].evaluations
+    run_search(search, observer=Observer(keep=kept.append), until_stage=1)
+    assert kept[0].done == 1
+    parts = run_search(search, kept[0])
+    assert parts.evaluations == whole.evaluations > kept[0].evaluations
     assert np.array_equal(parts.candidates.swing, whole.candidates.swing)
     assert np.array_equal(parts.history, whole.history)
 

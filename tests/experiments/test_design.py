@@ -346,9 +346,9 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     (plan,), _ = planned_runs(setup)
     asked, search = [], run_search.run_search
 
-    def listening(given, states=None, **named):
-        asked.append(dict(states or {}))
-        return search(given, states, **named)
+    def listening(given, state=None, **named):
+        asked.append(state)
+        return search(given, state, **named)
 
     monkeypatch.setattr(run_search, "run_search", listening)
 
@@ -358,9 +358,9 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
         return design_run(setup, settings, index=0, plan=plan, before=[]).run.series.sines
 
     first = coefficients()
-    assert [sorted(states) for states in asked] == [[], [0]]  # the first stage by itself, then the others
+    assert [state and state.done for state in asked] == [None, 1]  # the first stage by itself, then the others
     assert np.array_equal(coefficients(), first)
-    assert [states[0].done for states in asked] == [3]
+    assert [state.done for state in asked] == [3]
     (state,) = (tmp_path / ".design").glob("*.npz")
     state.write_bytes(b"not an archive")
     assert np.array_equal(coefficients(), first)
@@ -378,11 +378,11 @@ def test_a_search_that_found_nothing_goes_on_from_what_fits(tmp_path, monkeypatc
     settings = Settings(0, Budget(evaluations=300), "hybrid")
     kept = {}
     search = Search(problem, settings.budget)
-    run_search.run_search(search, observer=Observer(keep=lambda chain, state: kept.setdefault(state.done, state)))
+    run_search.run_search(search, observer=Observer(keep=lambda state: kept.setdefault(state.done, state)))
     none = replace(kept[1], violation=np.ones_like(kept[1].violation))
-    found = run_search.search_motion(search, settings, where="run", states={0: none}, observer=Observer())
+    found = run_search.search_motion(search, settings, where="run", state=none, observer=Observer())
     assert found.feasible
-    assert len(found.value) > len(none.value)
+    assert not none.value[none.violation <= 0.0].size
 
 
 def test_another_prior_is_another_search(designed, tmp_path):
