@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
-from excitor.identify.consistent import COSTLY, Delivered
-from excitor.identify.currents import LAW_NEEDED
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -27,6 +25,8 @@ from excitor.robots.robot import Motion, Payload, Robot
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from excitor.identify.consistent import Delivered
 
 FILE = "model.json"
 SCHEMA = 1
@@ -177,8 +177,10 @@ class Model:
         return self._placed(self.names, self.values)
 
     @property
-    def delivered(self) -> Delivered:
+    def delivered(self) -> "Delivered":
         """The parameters that torques are predicted with: the consistent ones, or those of the estimate."""
+        from excitor.identify.consistent import COSTLY, Delivered
+
         self._check_arm()
         robot, standard = self.own_robot(), self.standard
         params, base = layout(robot), base_parameters(robot)
@@ -256,6 +258,8 @@ class Model:
 
     def check_in_kg(self) -> None:
         """Raise ExcitorError if the model is of currents without a law, which tell nothing in kg or N m."""
+        from excitor.identify.currents import LAW_NEEDED
+
         if self.currents is not None:
             raise ExcitorError(f"{self.where}: is in A, for want of a current law; {LAW_NEEDED}, and identify again")
 

@@ -27,9 +27,8 @@ from excitor.robots.base import random_motion
 from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
-from excitor.robots.errors import ExcitorError, choice
+from excitor.robots.errors import ExcitorError, choice, did_you_mean
 from excitor.robots.files.folders import ALLOW, inside
-from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
@@ -289,7 +288,8 @@ def no_joint(robot: Robot, name: str) -> str:
     """Say that a name is of no joint that moves."""
     if name in robot.held:
         return f"is held at {robot.held[name]} by the robot's file, so it is no joint of this campaign's robot"
-    return f"is no joint of {robot.name}; {expected(name, robot.joint_names)}"
+    listed = f"; its joints are {', '.join(robot.joint_names)}"
+    return f"is no joint of {robot.name}{did_you_mean(name, robot.joint_names) or listed}"
 
 
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:

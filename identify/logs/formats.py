@@ -128,10 +128,10 @@ def _faults(found: Recording, form: LogFormat, path: Path) -> list[str]:
     if not names or len(set(names)) < len(names):
         problems.append("its recording has two channels of one name, or none")
     for channel in found.channels:
-        t = channel.t
-        if not np.isfinite(channel.values).all() or (t is not None and not np.isfinite(t).all()):
+        t, own = channel.t, path.name == "log"  # of damaged logs, the columns that are used are judged later
+        if own and not (np.isfinite(channel.values).all() and (t is None or np.isfinite(t).all())):
             problems.append(f"{channel.name} or its time has numbers that are not finite")
-        elif path.name == "log" and t is not None and (np.diff(t) < 0.0).any():
+        elif own and t is not None and (np.diff(t) < 0.0).any():
             problems.append(f"the time of {channel.name} goes back")
         units = UNITS.get(channel.kind or "")
         if units is not None and channel.unit is not None and channel.unit not in units:
