@@ -19,32 +19,10 @@ from excitor.design.programs.plan import (
     StretchName,
     marks,
 )
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, Target, table_times
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="csv",
-    title="neutral CSV tables",
-    timing="B",
-    scheme="positions, velocities and accelerations at stated times; whoever reads them joins them by quintics",
-    angle_unit="rad",
-    sine_unit=None,
-    decimals=10,  # of 12 significant digits
-    float_bits=64,
-    longest_name=60,
-    slides=True,
-    spacing=0.01,
-    refuses=(),
-    marks=True,
-    needs=("a controller, or a script of your own, that follows time-stamped positions",),
-    loading=(
-        "Check that the robot stands at the home pose and that its speed slider is at 100 %.",
-        "Play the table that ends in _out, if there is one, wait for standstill, start your logger, play the table "
-        "of the run, stop the logger, play the table that ends in _back.",
-    ),
-    logging=("Log time, measured positions and measured currents or torques, from before the run to after it.",),
-    advice="Pair measured positions with measured torques; align by time and by correlation.",
-)
+TARGET = stated("csv")
 
 _NAMES = {SETTLE: "settle", RAMP_IN: "ramp-in", RAMP_OUT: "ramp-out", HOLD: "hold"}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}

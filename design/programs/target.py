@@ -5,11 +5,14 @@ halt. Names, comments and numbers are made safe for any program. Table times beg
 """
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -63,6 +66,18 @@ class Target:
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
+
+
+def stated(name: str, **own: Any) -> Target:
+    """Read a target of `targets.toml`; `own`: what its module computes."""
+    data = dict(_targets()[name], reserved=frozenset(_targets()[name].get("reserved", "").split()))
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    return Target(**{"name": name, "sine_unit": None, **data, **lists, **own})
+
+
+@cache
+def _targets() -> dict[str, Any]:
+    return tomllib.loads(resources.files("excitor.design.programs").joinpath("targets.toml").read_text("utf-8"))
 
 
 class Emitter(Protocol):

@@ -2,70 +2,13 @@
 
 import numpy as np
 
-from excitor.design.programs.krl.text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse
+from excitor.design.programs.krl.text import END, Lines, header, pose, preflight, refuse
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
-from excitor.design.programs.target import Target, fixed, in_axes, no_go_lines
+from excitor.design.programs.target import fixed, in_axes, no_go_lines, stated
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="krl-rsi",
-    title="KUKA KRL with RSI",
-    timing="A",
-    scheme="rsi_server.py on a computer answers every packet of the controller with the axes' distance from home",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=6,
-    float_bits=32,
-    line_end="\r\n",
-    encoding="cp1252",
-    longest_name=24,
-    reserved=RESERVED,
-    joints=6,
-    steps=(0.004,),  # every time that is a whole number of 12 ms is one of 4 ms as well
-    refuses=("override", "mode", "home", "payload"),
-    marks=True,
-    controller="krl",
-    clients=("rsi_server.py", "run_motion.py", "addresses.py"),
-    needs=(
-        "KSS 8.3 or later with the option RobotSensorInterface 3 or 4, and the message library (MsgNotify). For RSI "
-        "4.1 and later rebuild the signal flow in RSI Visual as .rsix: four objects, the same numbers.",
-        "A computer with Python 3.10 or later, connected directly to the controller's RSI network, with little else to "
-        "do.",
-        "The RSI network: log in as expert, minimize the smartHMI, open RSI-Network from the Windows start menu, give "
-        "the interface for RSI an address in another subnet than the controller's Windows interface (192.168.0.x and "
-        "192.168.1.x, say), then a cold start with the option Reload files. The computer's address lies in the RSI "
-        "subnet; a firewall lets UDP port 59152 through.",
-        "The load data of tool 1 hold what is mounted on the flange: mass, centre and inertia.",
-    ),
-    loading=(
-        "In <program>_eth.xml set IP_NUMBER to the computer's address.",
-        "Copy <program>.rsi.xml and <program>_eth.xml to C:\\KRC\\ROBOTER\\Config\\User\\Common\\SensorInterface, and "
-        "<program>.src to KRC:\\R1\\Program.",
-        "On the computer run: python rsi_server.py <program>.json --listen COMPUTER_ADDRESS --controller "
-        "CONTROLLER_ADDRESS. COMPUTER_ADDRESS is IP_NUMBER, CONTROLLER_ADDRESS what the interface for RSI was given in "
-        "RSI-Network; packets of any other sender are ignored and counted.",
-        "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
-        "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
-        "and stops with the message Programmed path reached (BCO).",
-        "Press start again: the message Sensor correction goes active comes up; confirm it.",
-        "Press start again: only now the connection opens. The robot stands 1 s, then it moves.",
-        AFTER_A_STOP,
-        "Once the server has stopped, start it again as well; neither goes on by itself.",
-    ),
-    logs=("rsi",),
-    logging=(
-        "The server keeps every packet in memory and writes <program>_log.csv when the controller is silent again: "
-        "time, mark, period, reference, measured axes, motor currents.",
-        "It stops for good where a measured axis is more than 3 degrees from all that it was told in the last 0.2 s "
-        "(--tracking): STOP was pressed while packets go on, or the controller cuts the corrections off.",
-    ),
-    advice="Pair measured positions with motor currents of the same row; the reference runs ahead of both.",
-    assumed="STOP with mode 4 ends RSI_MOVECORR when the server sends Stop; where it does not, deselect the program. "
-    "Without a mode RSI_ON runs at 4 ms. The late-packet "
-    "counter grows by one for every answer that came too late. Motor currents are sent as MACur; their unit is the "
-    "controller's.",
-)
+TARGET = stated("krl-rsi", reserved=stated("krl").reserved)
 ADDRESS, PORT, SENDER = "192.168.1.100", 59152, "Excitor"
 MARGIN = 1.0  # deg by which corrections may exceed what is planned
 TIMEOUT = 100  # cycles without an answer, after which the controller breaks off

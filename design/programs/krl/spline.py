@@ -4,55 +4,12 @@ import hashlib
 
 import numpy as np
 
-from excitor.design.programs.krl.text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse, way
+from excitor.design.programs.krl.text import END, Lines, header, pose, preflight, refuse, way
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import Target, fixed, in_axes, rounded, table_times
+from excitor.design.programs.target import fixed, in_axes, rounded, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="krl",
-    title="KUKA KRL",
-    timing="B",
-    scheme="one PTP_SPLINE block passes points at the times that its TIME_BLOCK states",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=6,
-    float_bits=32,
-    line_end="\r\n",
-    encoding="cp1252",
-    longest_name=24,
-    reserved=RESERVED,
-    joints=6,
-    spacing=0.1,
-    refuses=("override", "mode", "home", "payload"),
-    needs=(
-        "KSS 8.3 or later: spline motion with TIME_BLOCK, and the message library (MsgNotify).",
-        "The load data of tool 1 hold what is mounted on the flange: mass, centre and inertia.",
-        "A trace configuration named EXCITOR.XML in the controller's TRACE folder: per axis the commanded and the "
-        "measured position, and the motor current or torque; longer than the run.",
-    ),
-    loading=(
-        "Copy the .src file to KRC:\\R1\\Program as an expert.",
-        "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
-        "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
-        "and stops with the message Programmed path reached (BCO). Press start again: now it runs.",
-        AFTER_A_STOP,
-    ),
-    logs=("kuka_trace",),
-    logging=(
-        "The program starts and stops the trace, under a short name, EX and five letters; a comment at the top of "
-        "the .src tells which. It halts with a message where the trace does not start within 10 s.",
-        "Copy the whole TRACE folder: files of one trace need each other.",
-    ),
-    advice="Pair measured positions with measured currents. Compare the time between the run's begin and end in the "
-    "trace with the plan: the planner slows down silently where it meets a limit. Align by correlation; no mark tells "
-    "the periods apart.",
-    assumed="How the spline runs between points is unpublished. No limit of points in a block is known; others cut "
-    "programs at 1400 lines, this one is not cut, because a block cannot be. The controller may take seconds to "
-    "compute the block before it moves. $TRACE takes the values #T_START and #T_STOP and tells #T_WAIT or #TRIGGERED "
-    "while it runs. Points that follow each other may be equal (stops of slow runs). Ways out and back run at whole "
-    "per cent of the axes' speed, 1 % at least. Times of a block are taken as they are written, not rounded to REAL.",
-)
+TARGET = stated("krl")
 _SHARES = 9  # decimals of shares
 _PASSES = 100  # of 0.1 s, in which the trace must start
 

@@ -7,20 +7,7 @@ from excitor.design.programs.plan import Plan, StretchName
 from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines, to_axes
 from excitor.robots.arrays import FloatArray
 
-_WORDS = """
-and anin anout b_and b_exor b_not b_or bool brake c_dis c_ori c_ptp c_vel case cast_from cast_to char circ
-circ_rel confirm const continue decl def defdat deffct default delay do else end enddat endfct endfor endif
-endloop endspline endswitch endwhile enum exit exor ext extfct false for frame global goto halt hover if
-import int interrupt is lin lin_rel loop maximum minimum not on_error_proceed or path pos prio ptp ptp_rel
-ptp_spline public pulse real repeat resume return scirc sec sig signal slin spl spline sptp step stop struc
-switch then time_block to trigger true until wait while with axis e6axis e6pos bas ini sps cell config
-"""
-RESERVED = frozenset(_WORDS.split())
 END = ("END",)
-AFTER_A_STOP = (
-    "After any stop, whatever its cause, and after a refusal: deselect the program, drive the robot home, select the "
-    "program again. Start alone must not go on."
-)
 NEAR = 0.5  # deg: from home
 LIGHT = 0.1  # kg: by which the payload may differ
 DEFAULT_SPEED, SLOWEST, FASTEST = 10, 1, 20  # %

@@ -3,44 +3,23 @@
 from collections.abc import Iterator, Sequence
 
 from excitor.design.programs.plan import Plan, Stretches
-from excitor.design.programs.target import Target, axes_of, comment, fixed, no_go_lines, precise
+from excitor.design.programs.rapid.parse import PREDECLARED, WORDS
+from excitor.design.programs.target import Target, axes_of, comment, fixed, no_go_lines, precise, stated
 from excitor.robots.arrays import FloatArray
 
-DECIMALS = 6  # of a degree
+_STATED = stated("rapid")
+DECIMALS = _STATED.decimals  # of a degree
 AT_HOME = 0.5  # deg
 LOAD_SLACK = 0.05  # kg, between what is planned and what the controller has been told
 ENTRY = "_run"  # of the procedure's name, after the module's
-LOADING = (
-    "Load the .mod as the only program module of T_ROB1: two of them would both have a main. Automatic mode, override "
-    "100 %, program pointer to Main, cycle mode single"
-)
-AFTER_A_STOP = (
-    "After any stop, whatever its cause: jog the robot home, program pointer to Main, begin again. Start alone must "
-    "not go on."
-)
 NO_LOAD = "[0.001,[0,0,0.001],[1,0,0,0],0,0,0]"
 NOWHERE = "[9E9,9E9,9E9,9E9,9E9,9E9]"
 
-_KEYWORDS = """alias and backward case connect const default div do else elseif endfor endfunc endif endmodule endproc
-endrecord endtest endtrap endwhile error exit false for from func goto if inout local mod module nostepin not noview or
-pers proc raise readonly record retry return step sysmodule task test then to trap true trynext undo var viewonly while
-with xor"""
-_PREDEFINED = """abs accset add base bool btnres bytetostr cjointt clear clock clkread clkreset clkstart clkstop clkstop
-close cos confj confl cpos crobt ctime ctool cwobj decr dim distance dnum egmreset egmgetid egmstop errno errnum event
-exitcycle exp extjoint fine gripload high home identno incr intnum iodev isfile jointtarget load load0 loaddata loadid
-low main movec movej movel moveabsj num offs open opmode orient pi pos pose pow present program read record reltool
-reset rewind rob_1 robjoint robtarget round runmode search searchc searchl set setao setdo setgo sin signaldo signalgo
-singarea speeddata sqrt start stepped stop string switch system tan task tool0 tooldata tpwrite tperase trunc unload
-user valtostr velset vmax waitdi waitrob waittime waituntil wobj0 wobjdata write zonedata"""
-_SPEEDS = """5 10 20 30 40 50 60 80 100 150 200 300 400 500 600 800 1000 1500 2000 2500 3000 4000 5000 6000 7000"""
-_ZONES = "0 1 5 10 15 20 30 40 50 60 80 100 150 200"
-_OURS = "exhome exhere extool exload exnear exguide ex_log ex_mark"
 _TABLES = [f"{table}{j}" for table in ("exin", "experiod", "exout") for j in range(1, 7)]
 RESERVED = frozenset(
-    [*_KEYWORDS.split(), *_PREDEFINED.split(), *_OURS.split(), *_TABLES]
+    [*(word.lower() for word in WORDS), *_STATED.reserved, *_TABLES]
     + [f"exmove{k}_{j}" for k in range(1, 100) for j in range(1, 7)]
-    + [f"v{speed}" for speed in _SPEEDS.split()]
-    + [f"z{zone}" for zone in _ZONES.split()]
+    + [name for name in PREDECLARED if name[1:].isdigit()]  # v5 and z10, say
 )
 
 

@@ -7,59 +7,13 @@ import numpy as np
 
 from excitor.design.motion import Excitation, Move, Series
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import Target, in_axes, precise
+from excitor.design.programs.target import in_axes, precise, stated
 from excitor.design.programs.twincat import text
 from excitor.design.programs.twincat.text import constants, reals
 
 REST, CATCH_UP, STOP = 1.0, 1.0, 0.3  # s: standing still around the run; to home at the start; to a stop
 
-TARGET = Target(
-    name="twincat",
-    title="Beckhoff TwinCAT 3",
-    timing="A",
-    scheme="a function block evaluates the run in every PLC cycle and feeds position, velocity and acceleration to "
-    "the NC axes as external set points",
-    angle_unit="deg",
-    sine_unit="rad",
-    decimals=12,
-    float_bits=64,
-    longest_name=60,
-    reserved=text.RESERVED,
-    slides=True,
-    refuses=("override", "mode", "home", "payload"),
-    marks=True,
-    needs=(
-        "TwinCAT 3 with NC PTP (TF5000) and the PLC libraries Tc2_Standard, Tc2_System and Tc2_MC2.",
-        "NC axes scaled in deg (turning) and mm (sliding), with the sign and zero of the robot's description.",
-        "A PLC task whose cycle is the controller sample of the design. The block refuses to start in another cycle.",
-        "IMPORTANT: the NC task (SAF) must have the same cycle as this PLC task; compare both in the system manager. "
-        "The block cannot see it, and with another cycle the set points become stairs that shake the robot.",
-        "Software end positions and position-lag monitoring of the NC axes switched on: external set points pass no "
-        "other check.",
-    ),
-    loading=(
-        "Add the function block and the program of the .st file to the PLC project (new POU, structured text, paste "
-        "declaration and body), and call the program from the motion task.",
-        "Link stAxes[1], stAxes[2] and so on to the NC axes in the order of the file's header.",
-        *text.LOADING,
-        "Set bPower; when all axes are ready and at the home pose, set bRun and leave it TRUE. Stop by bRun, never by "
-        "bPower: bRun FALSE slows the motion down to a stop, and nothing goes on by itself afterwards.",
-        "If sMessage asks for something, do it, set bRun to FALSE and to TRUE again.",
-    ),
-    logs=("twincat_scope",),
-    logging=(
-        "Record with TwinCAT Scope in the cycle of the task: actual position, actual velocity, set position and torque "
-        "or current of every axis, and nMark, nMarks, nPeriod and bLog of the program.",
-        "Start recording when bLog becomes TRUE and then set bLoggerRunning (or let the Scope do it by its trigger); "
-        "the run waits for it.",
-        "Stop when bLog becomes FALSE, set bLoggerRunning to FALSE (no run starts while it is TRUE), "
-        "and export as CSV with a decimal point.",
-    ),
-    advice="Use measured positions and measured torque or current; torque comes in per mille or per cent of the "
-    "rated torque, so state rated torque or current.",
-    assumed="The override does not slow external set points down (it must stand at 100 % at the start all the same); "
-    "PlcToNc.Override = 1000000 is 100 %.",
-)
+TARGET = stated("twincat")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:

@@ -8,26 +8,7 @@ from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import Target, axes_of, comment, no_go_lines, precise
 from excitor.robots.arrays import FloatArray
 
-RESERVED = frozenset({
-    "abs", "acos", "and", "array", "asin", "at", "atan", "bool", "by", "byte", "case", "concat", "constant",
-    "continue", "cos", "dint", "do", "dword", "else", "elsif", "end_case", "end_for", "end_function",
-    "end_function_block", "end_if", "end_program", "end_repeat", "end_struct", "end_type", "end_var", "end_while",
-    "exit", "exp", "expt", "false", "for", "function", "function_block", "if", "int", "jmp", "len", "limit", "lint",
-    "ln", "log", "lreal", "lword", "max", "min", "mod", "not", "of", "or", "pointer", "program", "real", "ref",
-    "reference", "repeat", "retain", "return", "sel", "sin", "sint", "sqrt", "string", "struct", "super", "tan",
-    "then", "this", "time", "to", "true", "trunc", "type", "udint", "uint", "ulint", "until", "usint", "var",
-    "var_global", "var_in_out", "var_input", "var_output", "var_temp", "while", "word", "xor", "ld", "st", "jmpc",
-    "cal", "calc", "ret", "retc", "dt", "tod", "date", "ltime",
-})  # fmt: skip
 NEAR = (0.5, 1.0)  # deg, mm: how far from home a program starts
-
-LOADING = (
-    "Every program, the dry run's as well, has its own PRG_..., AXIS_REFs and MC_Power: call and link only one of them "
-    "at a time. Take the call of the one before out of the task and link its NC axes to the next one, then activate "
-    "the configuration.",
-    "To clear an axis error, use Reset in the NC axis' Online tab (or MC_Reset); to go home, jog each axis there with "
-    "the keys or the target position in the same tab, while no run is on.",
-)
 
 
 def header(plan: Plan, target: Target) -> list[str]:

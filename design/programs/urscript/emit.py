@@ -18,7 +18,7 @@ from excitor.design.programs.plan import (
     Plan,
     Stretches,
 )
-from excitor.design.programs.target import CannotDrive, Target, comment, fitting_steps, fixed, in_axes, no_go_lines
+from excitor.design.programs.target import CannotDrive, comment, fitting_steps, fixed, in_axes, no_go_lines, stated
 from excitor.robots.arrays import FloatArray
 
 LOOK_AHEAD, GAIN = 0.03, 1000
@@ -28,66 +28,7 @@ BRAKING = (3.0, 40.0)  # rad/s2, between which a stop is as hard as the motion i
 SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
-_WORDS = (
-    "and break continue def elif else end enter_critical exit_critical false global halt if join kill local not or "
-    "pass return run sec thread true while xor sin cos tan floor ceil sqrt pow norm popup servoj movej movel movep "
-    "stopj sync sleep force struct log length"
-)
-
-TARGET = Target(
-    name="urscript",
-    title="Universal Robots URScript",
-    timing="A",
-    scheme="the script evaluates the run in every control step and commands it with servoj, ways out and back included",
-    angle_unit="rad",
-    sine_unit="rad",
-    decimals=12,
-    float_bits=64,
-    encoding="ascii",
-    longest_name=40,
-    reserved=frozenset(_WORDS.split()),
-    joints=6,
-    steps=(0.002, 0.008),
-    refuses=("override", "home", "payload"),
-    marks=True,
-    clients=("rtde_recorder.py",),
-    needs=(
-        "PolyScope 3.9 or 5.3, or newer (e-Series at 2 ms, CB3 at 8 ms); the script finds out which.",
-        "Speed slider at 100 %, no reduced mode, safety limits that allow the planned speeds.",
-        "The payload that the robot carries, set in the installation.",
-    ),
-    loading=(
-        "Copy the .script file to the controller by USB stick or SFTP.",
-        "Make an empty robot program, add Advanced > Script, choose File, load the .script file, save.",
-        "Move the robot to the home pose by hand.",
-        "Set the speed slider to 100 % and start the program. It stands still for 3 s while it compares the time that "
-        "its steps take, and refuses to go on below 100 %.",
-        "It moves slowly to where the run starts, then asks for the recorder. Continue starts the run.",
-        "If the speed falls, or steps take too long, it brakes and ends: with the motion's own peak acceleration (a, 3 "
-        "to 40 rad/s2, in the script's first stopj). A joint at speed v then leaves the checked path, straight on, by "
-        "v^2 / (2 a): 14 degrees at 3 rad/s with 18 rad/s2. Keep that free as well.",
-        "After any pause or protective stop press Stop, drive home, and start anew; never resume.",
-    ),
-    logs=("ur_rtde",),
-    logging=(
-        "Record RTDE (TCP port 30004) from a computer, with python3 rtde_recorder.py ADDRESS run.csv, which stops by "
-        "itself after the run, or with a recorder of your own: timestamp, "
-        "actual_q, actual_qd, actual_current, target_q, target_qd, target_qdd, speed_scaling, target_speed_fraction, "
-        "runtime_state, output_int_register_24.",
-        "Start the recorder when the program asks for it; stop it once output integer register 24 is back at 0.",
-        "Output integer register 24 tells the part of the run: 2 settle, 3 ramp-in, 101 ... warm-up periods, "
-        "1001 ... measured periods or moves, 4 ramp-out, 5 hold, 1 and 6 the ways out and back, 7 the end, and -1 that "
-        "the program gave up.",
-    ),
-    advice=(
-        "Pair actual_q with actual_current: servoj follows about 34 ms late, and target_moment is the controller's "
-        "own model. Discard recordings in which speed_scaling was below 1."
-    ),
-    assumed=(
-        "A thread that calls sync() makes one pass per control step, and servoj takes longer at a slider below 100 %; "
-        "so the script notices the slider, which no function of the language tells."
-    ),
-)
+TARGET = stated("urscript")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
