@@ -7,24 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from excitor.design.programs.plan import (
-    HOLD,
-    MEASURED,
-    RAMP_IN,
-    RAMP_OUT,
-    SETTLE,
-    WARM_UP,
-    Plan,
-    Stretches,
-    StretchName,
-    marks,
-)
+from excitor.design.programs.plan import MEASURED, PARTS, WARM_UP, Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
 TARGET = stated("csv")
 
-_NAMES = {SETTLE: "settle", RAMP_IN: "ramp-in", RAMP_OUT: "ramp-out", HOLD: "hold"}
+_NAMES = {mark: name for name, mark in PARTS.items()}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
 
@@ -61,15 +50,13 @@ def _part(stretch: StretchName, mark: int) -> tuple[str, int]:
     return _NAMES[mark], 0
 
 
-_FILES: tuple[tuple[str, StretchName], ...] = (("_out", "out"), ("", "main"), ("_back", "back"))
-_MARKS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
 _COUNTED = {"warm-up": WARM_UP, "measured": MEASURED}
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Read the tables of a program."""
     stretches, marks = [], []
-    for suffix, stretch in _FILES:
+    for stretch, suffix in _SUFFIX.items():
         file = f"{name}{suffix}.csv"
         if file not in files:
             if stretch == "main":
@@ -119,8 +106,8 @@ def _marks(file: str, parts: list[tuple[str, str]], t: FloatArray) -> list[tuple
     for k, (phase, period) in enumerate(parts):
         if k and parts[k - 1] == (phase, period):
             continue
-        if phase in _MARKS and period == "0":
-            marks.append((float(t[k]), _MARKS[phase]))
+        if phase in PARTS and period == "0":
+            marks.append((float(t[k]), PARTS[phase]))
         elif phase in _COUNTED and period.isdecimal():
             marks.append((float(t[k]), _COUNTED[phase] + int(period)))
         else:

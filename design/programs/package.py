@@ -16,12 +16,12 @@ from excitor.design.programs.target import (
     axes_of,
     check,
     comment,
+    file_text,
     fitting_steps,
     fixed,
     program_names,
     to_axes,
 )
-from excitor.design.programs.verify import client_text
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
@@ -66,7 +66,7 @@ def package(emitter: Emitter, plans: Sequence[Plan], spacing: float | None = Non
         if target.clients:
             files.setdefault(f"{name}.json", run_json(plan, target))
         programs.append(Program(name, plan, files))
-    shared = {client: client_text(client) for client in target.clients}
+    shared = {client: file_text(f"clients/{client}") for client in target.clients}
     return Package(target, tuple(programs), shared, spacing)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from excitor.design.motion import Run
-from excitor.design.programs.plan import Plan, StretchName, marks
+from excitor.design.programs.plan import MARKS, Plan, StretchName, marks
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import ControllerAxes, Robot
@@ -77,7 +77,13 @@ def stated(name: str, **own: Any) -> Target:
 
 @cache
 def _targets() -> dict[str, Any]:
-    return tomllib.loads(resources.files("excitor.design.programs").joinpath("targets.toml").read_text("utf-8"))
+    return tomllib.loads(file_text("targets.toml"))
+
+
+@cache
+def file_text(file: str) -> str:
+    """Read a file of this folder: a description, a template, a client."""
+    return resources.files("excitor.design.programs").joinpath(*file.split("/")).read_text("utf-8")
 
 
 class Emitter(Protocol):
@@ -314,6 +320,29 @@ def precise(value: float, digits: int = 17) -> str:
 def rounded(values: FloatArray, decimals: int) -> FloatArray:
     """Round as `fixed` writes."""
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
+
+
+def filled(file: str, values: Mapping[str, Any]) -> list[str]:
+    """Fill in a template of this folder: `$name` is a value, or lines where it stands alone.
+
+    Marks are values. Lines from `$if name`, or `$if not name`, to `$end` are there where the value is true, or false.
+    """
+    values = {**MARKS, **values}
+    lines: list[str] = []
+    kept = [True]
+    for line in file_text(file).splitlines():
+        words = line.split()
+        if words[:1] == ["$if"]:
+            kept.append(kept[-1] and bool(values[words[-1]]) is (words[1] != "not"))
+        elif words == ["$end"]:
+            kept.pop()
+        elif kept[-1]:
+            indent, sign, name = line.partition("$")
+            if sign and not indent.strip() and isinstance(values.get(name), list):
+                lines += [indent + each for each in values[name]]
+            else:
+                lines.append(re.sub(r"\$(\w+)", lambda match: str(values[match[1]]), line))
+    return lines
 
 
 def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
