@@ -323,7 +323,7 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
 
 
 def filled(file: str, values: Mapping[str, Any]) -> list[str]:
-    """Fill in a template of this folder: `$name` is a value, or lines where it stands alone.
+    """Fill in a template of this folder: `$name`, or `${name}`, is a value, or lines where it stands alone.
 
     Marks are values. Lines from `$if name`, or `$if not name`, to `$end` are there where the value is true, or false.
     """
@@ -341,7 +341,7 @@ def filled(file: str, values: Mapping[str, Any]) -> list[str]:
             if sign and not indent.strip() and isinstance(values.get(name), list):
                 lines += [indent + each for each in values[name]]
             else:
-                lines.append(re.sub(r"\$(\w+)", lambda match: str(values[match[1]]), line))
+                lines.append(re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: str(values[found[1] or found[2]]), line))
     return lines
 
 

@@ -285,7 +285,7 @@ def plain_axes(text: str) -> dict[str, float] | None:
     return values
 
 
-class _Words(Reader):
+class _Words(Reader[Run]):
     """Reads expressions from a line, against the names that its module declares."""
 
     operators = Operators(
@@ -328,9 +328,7 @@ class _Words(Reader):
         if self.next.kind == "name":
             return self._named()
         if self.accept("("):
-            inner: Run = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if self.accept("{"):
             return self._structure()
         constant = _constant(self.take())
@@ -584,7 +582,7 @@ class _Lines:
     def expression(self, text: str) -> Run:
         """Read a text that is one expression."""
         words = _Words(text, self)
-        found: Run = words.expression()
+        found = words.expression()
         words.end()
         return found
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from excitor.design.programs.plan import Plan, Stretches
-from excitor.design.programs.rapid.text import ENTRY, RESERVED, declarations, header, main, on_error, preflight
+from excitor.design.programs.rapid.text import RESERVED, module
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, stated
 from excitor.robots.arrays import FloatArray
@@ -19,48 +19,12 @@ _PAUSE = 5.0  # s that the joints must stand still for longer than in any pause 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the module and the run."""
-    return {f"{name}.mod": "\n".join(_module(plan, name)) + "\n", f"{name}.json": run_json(plan, TARGET)}
-
-
-def _module(plan: Plan, name: str) -> list[str]:
-    axes = in_axes(plan, TARGET)
-    fastest, still = _speeds(axes)
-    limit, wait = math.ceil(1.1 * fastest + 2.0), math.ceil(_PAUSE + still)
-    near = " ".join(f"\\J{k}:=exNear" for k in range(1, 7))
-    joints = " ".join(f"\\J{k}" for k in range(1, 7))
-    return [
-        f"MODULE {name}",
-        *header(plan, TARGET),
-        f"    ! the client egm_client.py streams {name}.json while EGMRunJoint waits",
-        *declarations(axes),
-        f"    LOCAL CONST egm_minmax exNear := [-{_NEAR:g},{_NEAR:g}];",
-        "    LOCAL VAR egmident exGuide;",
-        "",
-        *main(name),
-        f"    PROC {name}{ENTRY}()",
-        *preflight(axes, "exHere"),
-        "        EGMReset exGuide;",
-        "        EGMGetId exGuide;",
-        '        EGMSetupUC ROB_1, exGuide, "default", "EXCITOR" \\Joint \\CommTimeout:=1;',
-        f"        EGMActJoint exGuide \\Tool:=exTool {near}",
-        f"            \\LpFilter:=100 \\SampleRate:={1e3 * _STEP:g} \\MaxSpeedDeviation:={limit};",
-        "        ! ends when the joints have stood still for longer than in any pause of the run",
-        f"        EGMRunJoint exGuide, EGM_STOP_HOLD {joints} \\CondTime:={wait} \\RampInTime:=0.05;",
-        "        EGMReset exGuide;",
-        '        TPWrite "The run has ended.";',
-        "        EXIT;",
-        *on_error(
-            [
-                "        EGMReset exGuide;",
-                "        IF ERRNO = ERR_UDPUC_COMM THEN",
-                '            TPWrite "The client does not answer;";',
-                '            TPWrite "it says why.";',
-                "        ENDIF",
-            ]
-        ),
-        "    ENDPROC",
-        "ENDMODULE",
-    ]
+    fastest, still = _speeds(in_axes(plan, TARGET))
+    values = {
+        "guided": True, "near": f"{_NEAR:g}", "sample_ms": f"{1e3 * _STEP:g}",
+        "limit": math.ceil(1.1 * fastest + 2.0), "wait": math.ceil(_PAUSE + still),
+    }  # fmt: skip
+    return {f"{name}.mod": module(plan, TARGET, name, values), f"{name}.json": run_json(plan, TARGET)}
 
 
 def _speeds(axes: Plan) -> tuple[float, float]:

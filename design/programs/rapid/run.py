@@ -249,7 +249,7 @@ _BEYOND = {"ENDMODULE", "LOCAL", "TASK", *_ENDS}  # words that end an unfinished
 _SIMPLE = ("RETURN", "RAISE", "RETRY", "TRYNEXT", "EXIT", "GOTO", "CONNECT")
 
 
-class _Text(Reader):
+class _Text(Reader[Expression]):
     """Reads a module's declarations, or a routine's body."""
 
     operators = Operators(
@@ -668,9 +668,7 @@ class _Text(Reader):
             self.at += 1
             return _literal(token)
         if self.accept("("):
-            inner: Expression = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if self.accept("["):
             items = self.listed(self.expression)
             self.expect("]")

@@ -340,7 +340,7 @@ class Runtime:
                 raise Fault(f"{name!r} is a function, and is assigned a value", line)
 
 
-class _Script(Reader):
+class _Script(Reader[Expression]):
     """Reads the statements of one function; every one becomes a function of a frame as soon as it is read."""
 
     operators = Operators(
@@ -487,14 +487,7 @@ class _Script(Reader):
         return Statement(loop(test, body.run, spend))
 
     def branch(self) -> Statement:
-        branches: list[tuple[Run | None, Statement]] = []
-        word = "elif"
-        while word == "elif":
-            test = self.test()
-            body, word = self.suite("elif", "else", "end")
-            branches.append((test, body))
-        if word == "else":
-            branches.append((None, self.suite("end")[0]))
+        branches = self.branches(self.test, self.suite, ("elif", "else", "end"))
         if any(body.waits for _, body in branches):
             return Statement(_slow_choice(branches), waits=True)
         return Statement(choice([(test, body.run) for test, body in branches]))
@@ -516,8 +509,7 @@ class _Script(Reader):
             value = _literal(token)
             return Expression(lambda f: value, value, truth=isinstance(value, bool))
         if key == "(":
-            inner: Expression = self.expression()
-            self.expect(")")
+            inner = self.inner()
             return Expression(inner.run, inner.constant, inner.local, inner.truth)
         if key == "[":
             runs = self.items()
