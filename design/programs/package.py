@@ -79,13 +79,12 @@ def program_names_of(plans: Sequence[Plan], target: Target) -> list[str]:
 
 def encoded_files(made: Package) -> dict[str, bytes]:
     """Encode every file of the folder but the manifest, which has their digests."""
-    contents = {name: text.encode(_encoding(made.target, name)) for name, text in made.texts.items()}
-    contents[PAGE] = operator_page(made).encode()
-    return contents
-
-
-def _encoding(target: Target, name: str) -> str:
-    return "utf-8" if name.endswith((".json", ".py", ".csv")) else target.encoding
+    plain = (".json", ".py", ".csv")
+    contents = {
+        name: text.encode("utf-8" if name.endswith(plain) else made.target.encoding)
+        for name, text in made.texts.items()
+    }
+    return {**contents, PAGE: operator_page(made).encode()}
 
 
 _REFUSED = {

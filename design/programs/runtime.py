@@ -258,15 +258,22 @@ def loop(test: Run, body: Run, turn: Run, first: bool = True) -> Run:
 
 
 def count(
-    bounds: Run, store: Callable[[Any, Any], None], body: Run, turn: Run, fetch: Run | None = None
-) -> Run:  # fmt: skip
-    """Run a body for every number from the first to the last by a step.
+    bounds: Run,
+    store: Callable[[Any, Any], None],
+    body: Run,
+    turn: Run,
+    fetch: Run | None = None,
+    zero: str = "the step is 0",
+) -> Run:
+    """Run a body for every number from the first to the last by a step; `zero` is wrong with a step of 0.
 
     `fetch` reads what the body made of the number, which is left beyond the last one.
     """
 
     def run(frame: Any) -> Any:
         at, last, step = bounds(frame)
+        if step == 0:
+            raise Fault(zero)
         while at <= last if step > 0 else at >= last:
             store(frame, at)
             turn(frame)

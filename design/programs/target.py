@@ -271,7 +271,9 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
     """Make names of runs safe and different in the target's language; room is left for a suffix of four letters."""
     made: list[str] = []
     for run in runs:
-        name = _unending(safe_name(run, target.longest_name - 4, target.reserved), target)
+        name = safe_name(run, target.longest_name - 4, target.reserved)
+        if name.endswith(ENDINGS):  # of the files of another program
+            name = name[: target.longest_name - 8] + "_run"
         k = 2
         while name.lower() in (other.lower() for other in made):
             tail = f"_{k}"
@@ -279,11 +281,6 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
             k += 1
         made.append(name)
     return made
-
-
-def _unending(name: str, target: Target) -> str:
-    """Change a name that ends in a suffix reserved for the files of another program."""
-    return name[: target.longest_name - 8] + "_run" if name.endswith(ENDINGS) else name
 
 
 def safe_name(text: str, longest: int, reserved: Collection[str] = ()) -> str:

@@ -1,7 +1,5 @@
 """FANUC Stream Motion (J519): a small TP program hands the motion over to a client on another computer."""
 
-from collections.abc import Iterator
-
 from excitor.design.programs.fanuc.tp import header, preflight, program_text, refusals
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
@@ -17,11 +15,6 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
             f"{TARGET.name}: {plan.robot.name} states the pendant's axes, and the stream's J3 may differ from them by "
             f"J2; add [controllers.{TARGET.name}] to the robot's file"
         )
-    return {f"{name}.ls": program_text(name, list(_code(plan)), []), f"{name}.json": run_json(plan, TARGET)}
-
-
-def _code(plan: Plan) -> Iterator[str]:
-    yield from header(plan)
-    yield from preflight(plan)
-    yield from ("!START THE CLIENT NOW", "IBGN start[1]", "IBGN end[1]")
-    yield from refusals(901, 902)
+    stream = ("!START THE CLIENT NOW", "IBGN start[1]", "IBGN end[1]")
+    code = [*header(plan), *preflight(plan), *stream, *refusals(901, 902)]
+    return {f"{name}.ls": program_text(name, code, []), f"{name}.json": run_json(plan, TARGET)}

@@ -639,16 +639,13 @@ class _Lines:
         step = self.expression(head[4] or "1")
         body, turn, _ = self.cycle("ENDFOR", "FOR", begun)
 
-        def bounds(state: State) -> tuple[int, int, int]:
-            k, end, by = integer(first(state)), integer(last(state)), integer(step(state))
-            if by == 0:
-                raise Fault("FOR has a STEP of 0")
-            return k, end, by
+        def bounds(state: State) -> list[int]:
+            return [integer(limit(state)) for limit in (first, last, step)]
 
         def store(state: State, k: int) -> None:
             state.variables[name] = stored("INT", k)
 
-        return runtime.count(bounds, store, body, turn, lambda state: state.variables[name])
+        return runtime.count(bounds, store, body, turn, lambda state: state.variables[name], "FOR has a STEP of 0")
 
     def whilst(self, rest: str) -> Run:
         """WHILE ... ENDWHILE."""

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 
-from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     CannotDrive,
@@ -67,12 +66,9 @@ def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
         if plan.body.excitation.ramp > 0.0:
             needs.append(plan.body.excitation.ramp / _PER_RAMP)
     else:
-        needs += [_need(move) for move in plan.stretch(stretch).moves]
+        moves = plan.stretch(stretch).moves
+        needs += [m.blend / _PER_BLEND if m.blend > 0.0 else m.duration / _PER_MOVE for m in moves]
     return min(needs)
-
-
-def _need(move: Move) -> float:
-    return move.blend / _PER_BLEND if move.blend > 0.0 else move.duration / _PER_MOVE
 
 
 def _joints(plan: Plan) -> list[str]:

@@ -563,18 +563,14 @@ class _Text(Reader[Code]):
     def counted(self, slot: int, codes: list[Code]) -> Run:
         runs = [code.run for code in codes]
 
-        def bounds(F: Frame) -> tuple[int, int, int]:
-            first, last, *by = [run(F) for run in runs]
-            if by and by[0] == 0:
-                raise Fault("FOR counts BY 0")
-            return first, last, by[0] if by else 1
+        def bounds(F: Frame) -> list[int]:
+            return [*(run(F) for run in runs), 1][:3]
 
         def keep(F: Frame, k: int) -> None:
             F[slot] = k
 
-        return runtime.count(
-            bounds, keep, self.block("END_FOR")[0], self.project.passes.spend, operator.itemgetter(slot)
-        )
+        body, spend = self.block("END_FOR")[0], self.project.passes.spend
+        return runtime.count(bounds, keep, body, spend, operator.itemgetter(slot), "FOR counts BY 0")
 
     def end_of_loop(self) -> int:
         """Find the end of a loop whose statements follow."""

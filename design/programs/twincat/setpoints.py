@@ -95,7 +95,9 @@ def _series_constants(series: Series, excitation: Excitation) -> list[str]:
     pairs = np.stack([series.sines, series.cosines], axis=2).reshape(n, 2 * waves)
     ramp, period = round(excitation.ramp / step), round(excitation.period / step)
     rates = np.array(excitation.harmonics) * excitation.omega
-    parts = [row for row in _parts(excitation) if row[1] > 0]
+    settle, hold = round(excitation.settle / step), round(excitation.hold / step)
+    parts = [(1, settle, SETTLE), (2, ramp, RAMP_IN), (3, period, 0), (4, ramp, RAMP_OUT), (1, hold, HOLD)]
+    parts = [row for row in parts if row[1] > 0]
     return [
         f"  fOmega : LREAL := {precise(excitation.omega)};  (* rad/s of the first harmonic *)",
         f"  nPeriodSteps : DINT := {period};",
@@ -113,13 +115,6 @@ def _series_constants(series: Series, excitation: Excitation) -> list[str]:
         *_reals("aCenter", series.center),
         *_reals("aCoefficient 2", pairs, "each axis: sine and cosine of each harmonic"),
     ]
-
-
-def _parts(excitation: Excitation) -> list[tuple[int, int, int]]:
-    step = excitation.sample_time
-    settle, ramp, hold = (round(x / step) for x in (excitation.settle, excitation.ramp, excitation.hold))
-    period = round(excitation.period / step)
-    return [(1, settle, SETTLE), (2, ramp, RAMP_IN), (3, period, 0), (4, ramp, RAMP_OUT), (1, hold, HOLD)]
 
 
 def _reals(name: str, rows: FloatArray, note: str = "") -> list[str]:

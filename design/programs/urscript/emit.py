@@ -79,7 +79,8 @@ def deceleration(axes: Plan) -> float:
 
 def _series(body: Series, e: Excitation) -> dict[str, Any]:
     """Tell the series: its sums of waves, and its seconds."""
-    used = [k for k, a in enumerate(body.harmonics) if _is_written(body.sines[:, k], body.cosines[:, k])]
+    waves = [[*body.sines[:, k], *body.cosines[:, k]] for k in range(len(body.harmonics))]
+    used = [k for k, values in enumerate(waves) if any(_real(x) != "0.0" for x in values)]
     highest = max((body.harmonics[k] for k in used), default=0)
     recurrence = [
         line
@@ -95,10 +96,6 @@ def _series(body: Series, e: Excitation) -> dict[str, Any]:
         "period": _real(body.period), "warm_up": e.warm_up, "measured": e.measured, "recurrence": recurrence,
         "sums": [f"ex_q[{j}] = {_joint(body, j, used)}" for j in range(len(body.center))],
     }  # fmt: skip
-
-
-def _is_written(*coefficients: FloatArray) -> bool:
-    return any(_real(x) != "0.0" for values in coefficients for x in values)
 
 
 def _joint(body: Series, j: int, used: Iterable[int]) -> str:

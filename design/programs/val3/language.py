@@ -363,12 +363,9 @@ class _Program(Reader[Typed]):
         self.done()
 
         def bounds(frame: Frame) -> tuple[float, float, float]:
-            values = first(frame), last(frame), step(frame)
-            if values[2] == 0.0:
-                raise Fault("the step of for is 0")
-            return values
+            return first(frame), last(frame), step(frame)
 
-        return runtime.count(bounds, store, self.block("endfor")[0], self.runner.turn)
+        return runtime.count(bounds, store, self.block("endfor")[0], self.runner.turn, zero="the step of for is 0")
 
     def whilst(self) -> Run:
         condition = self.line("bool")

@@ -5,15 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.programs.plan import Stretches
+from excitor.design.programs import registry, target
+from excitor.design.programs.plan import MEASURED, Stretches
 from excitor.design.programs.target import (
     CannotDrive,
     Target,
     axes_of,
     check,
+    filled,
     fitting_steps,
     from_axes,
     in_axes,
+    stated,
     to_axes,
     units,
 )
@@ -140,3 +143,38 @@ def test_every_time_of_a_plan_counts(plan_of):
     longer = (replace(first, time=first.time + 0.002), *others)
     twice = replace(slow.body, segments=longer * 2)  # an even number of odd times adds up to even
     assert fitting_steps(replace(slow, body=twice), fast) == (0.002,)
+
+
+TEMPLATE = """$head
+def ${name}_run():
+$if series
+ wave($name)
+$if fast
+ quick()
+$end
+$end
+$if not series
+  $moves
+$end
+ mark($MEASURED)
+"""
+
+
+def test_a_template_is_filled_in(monkeypatch):
+    monkeypatch.setattr(target, "file_text", {"a": TEMPLATE}.__getitem__)
+    values = {"head": ["# one", "# $name"], "name": "x", "series": True, "fast": False, "moves": ["go(1)", "go(2)"]}
+    first, last = ["# one", "# $name", "def x_run():"], f" mark({MEASURED})"  # what is filled in is no template
+    assert filled("a", values) == [*first, " wave(x)", last]
+    assert filled("a", {**values, "fast": True}) == [*first, " wave(x)", " quick()", last]
+    assert filled("a", {**values, "series": None, "fast": True}) == [*first, "  go(1)", "  go(2)", last]
+    with pytest.raises(KeyError, match="head"):
+        filled("a", {"name": "x", "series": True})
+
+
+def test_every_target_of_the_data_file_has_its_modules():
+    assert set(target._targets()) == set(registry.NAMES)
+    for name in registry.NAMES:
+        made, plain = registry.emitter(name).TARGET, stated(name)
+        assert made == replace(plain, reserved=made.reserved)
+        assert made.reserved >= plain.reserved
+        assert all(sentence.strip() == sentence for sentence in (*made.needs, *made.loading, *made.logging))
