@@ -11,7 +11,7 @@ from excitor.design.programs.plan import MEASURED, PARTS, WARM_UP, Plan, Stretch
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = stated("csv")
+TARGET = stated("csv.toml", "csv")
 
 _NAMES = {mark: name for name, mark in PARTS.items()}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}

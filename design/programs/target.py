@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from excitor.design.programs.plan import MARKS, Plan, StretchName, marks
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import ControllerAxes, Robot
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Timing = Literal["A", "B", "C"]  # evaluated at servo rate; time-stamped table; way-points, time only approximate
 Refusal = Literal["override", "mode", "home", "payload"]
@@ -68,16 +71,12 @@ class Target:
     assumed: str = ""  # what no public document says, and was taken for granted
 
 
-def stated(name: str, **own: Any) -> Target:
-    """Read a target of `targets.toml`; `own`: what its module computes."""
-    data = dict(_targets()[name], reserved=frozenset(_targets()[name].get("reserved", "").split()))
-    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-    return Target(**{"name": name, "sine_unit": None, **data, **lists, **own})
-
-
-@cache
-def _targets() -> dict[str, Any]:
-    return tomllib.loads(file_text("targets.toml"))
+def stated(file: str, name: str, **own: Any) -> Target:
+    """Read a target from a data file of this folder; `own`: what its module computes."""
+    data = tomllib.loads(file_text(file))[name]
+    data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    reserved = frozenset(data.get("reserved", "").split())
+    return Target(**{"name": name, "sine_unit": None, **data, "reserved": reserved, **own})
 
 
 @cache
@@ -320,26 +319,16 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
 
 
 def filled(file: str, values: Mapping[str, Any]) -> list[str]:
-    """Fill in a template of this folder: `$name`, or `${name}`, is a value, or lines where it stands alone.
+    """Fill in a template of this folder, with the marks and other values; return its lines."""
+    return _templates().get_template(file).render({**MARKS, **values}).splitlines()
 
-    Marks are values. Lines from `$if name`, or `$if not name`, to `$end` are there where the value is true, or false.
-    """
-    values = {**MARKS, **values}
-    lines: list[str] = []
-    kept = [True]
-    for line in file_text(file).splitlines():
-        words = line.split()
-        if words[:1] == ["$if"]:
-            kept.append(kept[-1] and bool(values[words[-1]]) is (words[1] != "not"))
-        elif words == ["$end"]:
-            kept.pop()
-        elif kept[-1]:
-            indent, sign, name = line.partition("$")
-            if sign and not indent.strip() and isinstance(values.get(name), list):
-                lines += [indent + each for each in values[name]]
-            else:
-                lines.append(re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: str(values[found[1] or found[2]]), line))
-    return lines
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    loader = FunctionLoader(file_text)
+    return Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:

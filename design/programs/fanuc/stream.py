@@ -5,7 +5,7 @@ from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import CannotDrive, stated
 
-TARGET = stated("fanuc-j519")
+TARGET = stated("fanuc/targets.toml", "fanuc-j519")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:

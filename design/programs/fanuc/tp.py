@@ -18,7 +18,7 @@ from excitor.design.programs.way_points import (
     way,
 )
 
-TARGET = stated("fanuc")
+TARGET = stated("fanuc/targets.toml", "fanuc")
 
 _LOOP, _COUNT, _PARTS, _MARK = "R[196]", "R[197]", "R[198]", "R[199:EX MARK]"
 _LOG, _HERE = "F[99:EX LOG]", "PR[99]"

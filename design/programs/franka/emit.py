@@ -4,7 +4,7 @@ from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import stated
 
-TARGET = stated("franka")
+TARGET = stated("franka/targets.toml", "franka")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import filled, fixed, in_axes, no_go_lines, stated
 from excitor.robots.arrays import FloatArray
 
-TARGET = stated("krl-rsi", reserved=stated("krl").reserved)
+TARGET = stated("krl/targets.toml", "krl-rsi", reserved=stated("krl/targets.toml", "krl").reserved)
 MARGIN = 1.0  # deg by which corrections may exceed what is planned
 _CONNECTION = {
     "ADDRESS": "192.168.1.100",
@@ -44,7 +44,7 @@ def _files(plan: Plan, name: str) -> Iterator[tuple[str, str]]:
     low, high = _reach(plan)
     limits = {"low": low, "high": high, "most": np.maximum(-low, high)}
     values: dict[str, object] = dict(_CONNECTION)
-    values |= {f"{word}_{k}": fixed(float(x), 1) for word, xs in limits.items() for k, x in enumerate(xs, start=1)}
+    values |= {word: [fixed(float(x), 1) for x in axes] for word, axes in limits.items()}
     values |= {"ethernet": f"{name}_eth.xml", "no_go": no_go_lines(plan, "<!-- ", " -->")}
     for template, file in (("flow", f"{name}.rsi.xml"), ("ethernet", f"{name}_eth.xml")):
         yield file, "".join(line + "\r\n" for line in filled(f"krl/{template}.xml", values))

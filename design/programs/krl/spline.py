@@ -9,7 +9,7 @@ from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import fixed, in_axes, rounded, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = stated("krl")
+TARGET = stated("krl/targets.toml", "krl")
 _SHARES = 9  # decimals of shares
 _PASSES = 100  # of 0.1 s, in which the trace must start
 

@@ -10,7 +10,7 @@ from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, stated
 from excitor.robots.arrays import FloatArray
 
-TARGET = stated("rapid", reserved=RESERVED)
+TARGET = stated("rapid/targets.toml", "rapid", reserved=RESERVED)
 _STEP = TARGET.steps[0]  # s
 _NEAR = 0.01  # deg: joints this near to their commands count as arrived
 _CREEP = _NEAR / _STEP  # deg/s: slower motion may count as standing still

@@ -14,7 +14,7 @@ from excitor.robots.arrays import FloatArray
 
 _WIDTH = 110  # letters of a line
 
-TARGET = stated("rapid-move", reserved=RESERVED)
+TARGET = stated("rapid/targets.toml", "rapid-move", reserved=RESERVED)
 _MOST_LINES = TARGET.most_lines or 0
 
 

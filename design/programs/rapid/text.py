@@ -18,7 +18,7 @@ from excitor.design.programs.target import (
 )
 from excitor.robots.arrays import FloatArray
 
-_STATED = stated("rapid")
+_STATED = stated("rapid/targets.toml", "rapid")
 DECIMALS = _STATED.decimals  # of a degree
 AT_HOME = 0.5  # deg
 LOAD_SLACK = 0.05  # kg, between what is planned and what the controller has been told

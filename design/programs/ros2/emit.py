@@ -20,7 +20,7 @@ from excitor.design.programs.target import (
 )
 from excitor.robots.arrays import FloatArray
 
-TARGET = stated("ros2")
+TARGET = stated("ros2/targets.toml", "ros2")
 
 REST = 1.0  # s of standing still before and after the run
 HOME = (np.radians(0.5), 1e-3)  # rad, m

@@ -15,7 +15,7 @@ from excitor.robots.arrays import FloatArray
 REST, CATCH_UP, STOP = 1.0, 1.0, 0.3  # s: standing still around the run; to home at the start; to a stop
 NEAR = (0.5, 1.0)  # deg, mm: how far from home a program starts
 
-TARGET = stated("twincat")
+TARGET = stated("twincat/targets.toml", "twincat")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:

@@ -26,7 +26,7 @@ BRAKING = (3.0, 40.0)  # rad/s2, between which a stop is as hard as the motion i
 SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
-TARGET = stated("urscript")
+TARGET = stated("urscript/targets.toml", "urscript")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
@@ -51,7 +51,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
     values = {
         "ABORTED": ABORTED, "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, "header": _header(plan),
-        "blends": blends, "more": ", ex_b" if blends else "", "none": ", 0.0" if blends else "",
+        "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
         "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
         "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
         "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "braking": _real(deceleration(axes)),

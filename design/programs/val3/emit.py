@@ -18,7 +18,7 @@ from excitor.design.programs.way_points import (
     way,
 )
 
-TARGET = stated("val3")
+TARGET = stated("val3/targets.toml", "val3")
 
 _AHEAD = 20  # moves that wait in the controller: more have overrun its buffer
 

@@ -1,9 +1,12 @@
 """Joints become a controller's axes and come back; what a controller cannot do is refused in a sentence."""
 
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from excitor.design.programs import registry, target
 from excitor.design.programs.plan import MEASURED, Stretches
@@ -145,36 +148,39 @@ def test_every_time_of_a_plan_counts(plan_of):
     assert fitting_steps(replace(slow, body=twice), fast) == (0.002,)
 
 
-TEMPLATE = """$head
-def ${name}_run():
-$if series
- wave($name)
-$if fast
+TEMPLATE = """{% for line in head %}
+{{ line }}
+{% endfor %}
+def {{ name }}_run():
+{% if fast %}
  quick()
-$end
-$end
-$if not series
-  $moves
-$end
- mark($MEASURED)
+{% endif %}
+ mark({{ MEASURED }})
 """
 
 
 def test_a_template_is_filled_in(monkeypatch):
     monkeypatch.setattr(target, "file_text", {"a": TEMPLATE}.__getitem__)
-    values = {"head": ["# one", "# $name"], "name": "x", "series": True, "fast": False, "moves": ["go(1)", "go(2)"]}
-    first, last = ["# one", "# $name", "def x_run():"], f" mark({MEASURED})"  # what is filled in is no template
-    assert filled("a", values) == [*first, " wave(x)", last]
-    assert filled("a", {**values, "fast": True}) == [*first, " wave(x)", " quick()", last]
-    assert filled("a", {**values, "series": None, "fast": True}) == [*first, "  go(1)", "  go(2)", last]
-    with pytest.raises(KeyError, match="head"):
-        filled("a", {"name": "x", "series": True})
+    target._templates.cache_clear()
+    try:
+        values = {"head": ["# 1 < 2", "# {{ name }}"], "name": "x", "fast": False}
+        first, last = ["# 1 < 2", "# {{ name }}", "def x_run():"], f" mark({MEASURED})"  # values are no templates
+        assert filled("a", values) == [*first, last]
+        assert filled("a", {**values, "fast": True, "head": []}) == ["def x_run():", " quick()", last]
+        with pytest.raises(UndefinedError, match="fast"):
+            filled("a", {"name": "x", "head": []})
+    finally:
+        target._templates.cache_clear()
 
 
-def test_every_target_of_the_data_file_has_its_modules():
-    assert set(target._targets()) == set(registry.NAMES)
-    for name in registry.NAMES:
-        made, plain = registry.emitter(name).TARGET, stated(name)
+def test_every_target_is_stated_in_a_data_file():
+    folder = Path(target.__file__).parent
+    files = {
+        name: path.relative_to(folder) for path in folder.rglob("*.toml") for name in tomllib.loads(path.read_text())
+    }
+    assert set(files) == set(registry.NAMES)
+    for name, file in files.items():
+        made, plain = registry.emitter(name).TARGET, stated(file.as_posix(), name)
         assert made == replace(plain, reserved=made.reserved)
         assert made.reserved >= plain.reserved
         assert all(sentence.strip() == sentence for sentence in (*made.needs, *made.loading, *made.logging))
