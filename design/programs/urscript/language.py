@@ -78,6 +78,10 @@ class Unset:
     __hash__ = object.__hash__
 
 
+def _itemwise(op: Callable[[Any, Any], Any], *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    return lambda self, other: _each(op, other, self) if swapped else _each(op, self, other)
+
+
 class Array(list[Any]):
     """A list. `shared` once it was assigned as a whole: whether that copies is not documented."""
 
@@ -88,27 +92,13 @@ class Array(list[Any]):
         self.shared = False
 
     __lt__ = __gt__ = __le__ = __ge__ = __imul__ = __iadd__ = _refuse
-
-    def __add__(self, other: Any) -> "Array":
-        return _each(operator.add, self, other)
-
-    def __sub__(self, other: Any) -> "Array":
-        return _each(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> "Array":
-        return _each(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> "Array":
-        return _each(operator.mul, self, other)
-
-    def __truediv__(self, other: Any) -> "Array":
-        return _each(divide, self, other)
+    __add__ = __radd__ = _itemwise(operator.add)
+    __sub__, __rsub__ = _itemwise(operator.sub), _itemwise(operator.sub, swapped=True)
+    __mul__ = __rmul__ = _itemwise(operator.mul)
+    __truediv__ = _itemwise(lambda a, b: divide(a, b))
 
     def __neg__(self) -> "Array":
         return _each(operator.mul, -1, self)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
 
 
 class Pose(Array):
