@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from excitor.design.programs.krl.text import END, Lines, header, pose, preflight, refuse
+from excitor.design.programs.krl.text import crlf, program
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import filled, fixed, in_axes, no_go_lines, stated
@@ -23,20 +23,8 @@ _CONNECTION = {
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the program, the signal flow with its Ethernet configuration, and the run for the server."""
-    return {f"{name}.src": _program(plan, name), **dict(_files(plan, name)), f"{name}.json": run_json(plan, TARGET)}
-
-
-def _program(plan: Plan, name: str) -> str:
-    lines = Lines()
-    header(lines, plan, name, declarations=("DECL INT EX_RET,EX_ID",))
-    preflight(lines, plan, TARGET, name)
-    lines += [f"PTP {pose(in_axes(plan, TARGET).home)}", "WAIT SEC 1.0"]
-    lines += [f'EX_RET=RSI_CREATE("{name}.rsi",EX_ID,TRUE)']
-    refuse(lines, "EX_RET<>RSIOK", "RSI does not accept the signal flow", name)
-    lines += ["EX_RET=RSI_ON(#ABSOLUTE)"]
-    refuse(lines, "EX_RET<>RSIOK", "RSI does not start, does the server run", name)
-    lines += ["RSI_MOVECORR()", "EX_RET=RSI_OFF()", "EX_RET=RSI_DELETE(EX_ID)"]
-    return lines.text(END)
+    source = program(plan, TARGET, name, {"rsi": True})
+    return {f"{name}.src": source, **dict(_files(plan, name)), f"{name}.json": run_json(plan, TARGET)}
 
 
 def _files(plan: Plan, name: str) -> Iterator[tuple[str, str]]:
@@ -47,7 +35,7 @@ def _files(plan: Plan, name: str) -> Iterator[tuple[str, str]]:
     values |= {word: [fixed(float(x), 1) for x in axes] for word, axes in limits.items()}
     values |= {"ethernet": f"{name}_eth.xml", "no_go": no_go_lines(plan, "<!-- ", " -->")}
     for template, file in (("flow", f"{name}.rsi.xml"), ("ethernet", f"{name}_eth.xml")):
-        yield file, "".join(line + "\r\n" for line in filled(f"krl/{template}.xml", values))
+        yield file, crlf(filled(f"krl/{template}.xml", values))
 
 
 def _reach(plan: Plan) -> tuple[FloatArray, FloatArray]:

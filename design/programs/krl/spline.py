@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from excitor.design.programs.krl.text import END, Lines, header, pose, preflight, refuse, way
+from excitor.design.programs.krl.text import pose, program, way
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import fixed, in_axes, rounded, stated, table_times
 from excitor.robots.arrays import FloatArray
@@ -15,19 +15,13 @@ _PASSES = 100  # of 0.1 s, in which the trace must start
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write one module."""
-    lines = Lines()
-    header(lines, plan, name, declarations=(f"; The trace is called {trace_name(name)}.", "DECL INT EX_PASSES"))
-    preflight(lines, plan, TARGET, name)
-    axes = in_axes(plan, TARGET)
-    lines += [f"PTP {pose(axes.home)}"]
-    way(lines, plan, TARGET, "out")
-    lines += ["WAIT SEC 1.0", "BAS (#VEL_PTP,100)", "BAS (#ACC_PTP,100)"]
-    _start_trace(lines, name)
-    _run(lines, axes, spacing or TARGET.spacing or 0.1)
-    lines += ["$TRACE.MODE=#T_STOP", "WAIT SEC 1.0"]
-    way(lines, plan, TARGET, "back")
-    return {f"{name}.src": lines.text(END)}
+    """Write one module; without its configuration the trace never runs, and the program reports that."""
+    values = {
+        "rsi": False, "trace": trace_name(name), "passes": _PASSES,
+        "out": way(plan, TARGET, "out"), "back": way(plan, TARGET, "back"),
+        "main": _run(in_axes(plan, TARGET), spacing or TARGET.spacing or 0.1),
+    }  # fmt: skip
+    return {f"{name}.src": program(plan, TARGET, name, values)}
 
 
 def trace_name(name: str) -> str:
@@ -35,37 +29,21 @@ def trace_name(name: str) -> str:
     return f"EX{hashlib.sha256(name.encode()).hexdigest()[:5].upper()}"
 
 
-def _start_trace(lines: Lines, name: str) -> None:
-    """Start the trace; without its configuration it never runs, and the program reports that."""
-    idle = "($TRACE.STATE<>#T_WAIT) AND ($TRACE.STATE<>#TRIGGERED)"
-    lines += [
-        f'$TRACE.NAME[]="{trace_name(name)}"',
-        '$TRACE.CONFIG[]="EXCITOR.XML"',
-        "$TRACE.MODE=#T_START",
-        "EX_PASSES=0",
-        f"WHILE {idle} AND (EX_PASSES<{_PASSES})",
-        "  WAIT SEC 0.1",
-        "  EX_PASSES=EX_PASSES+1",
-        "ENDWHILE",
-    ]
-    refuse(lines, idle, "the trace does not start, is EXCITOR.XML in the TRACE folder", name)
-
-
-def _run(lines: Lines, axes: Plan, spacing: float) -> None:
+def _run(axes: Plan, spacing: float) -> list[str]:
     """Write the block; the robot stands before and after it, so that settling and holding are plain waits."""
     t = table_times(axes, "main", spacing)
     settle = hold = 0.0
     if axes.body.series is not None:
         settle, hold = axes.body.excitation.settle, axes.body.excitation.hold
         t = t[(t > settle - 1e-9) & (t < t[-1] - hold + 1e-9)]
-    if settle > 0.0:
-        lines += [f"WAIT SEC {fixed(settle, 6)}"]
+    lines = [f"WAIT SEC {fixed(settle, 6)}"] if settle > 0.0 else []
     points = rounded(axes.body.at(t), TARGET.decimals)
     lines += ["PTP_SPLINE", f"  SPTP {pose(points[0])}", "  TIME_BLOCK START"]
     for point, share in zip(points[1:], _shares(t), strict=True):
         lines += [f"  SPTP {pose(point)}", f"  TIME_BLOCK PART = {share}"]
     lines += [f"  TIME_BLOCK END = {fixed(float(t[-1] - t[0]), 6)}", "ENDSPLINE"]
-    lines += [f"WAIT SEC {fixed(hold, 6)}"]  # one of 0 s stops the advance run as well, before the trace is stopped
+    # a wait of 0 s stops the advance run as well, before the trace is stopped
+    return [*lines, f"WAIT SEC {fixed(hold, 6)}"]
 
 
 def _shares(t: FloatArray) -> list[str]:
