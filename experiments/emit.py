@@ -12,8 +12,8 @@ from excitor.design.motion import Run, line_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import CannotDrive, Target
-from excitor.design.programs.verify import Judge, Verdict, client_text, verify
+from excitor.design.programs.target import CannotDrive, Target, file_text
+from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.run_data import read_run
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
@@ -319,7 +319,7 @@ def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]
     return [
         f"{client}: is not the client that this version gives out; emit the programs again"
         for client in target.clients
-        if contents.get(client) != client_text(client).encode()
+        if contents.get(client) != file_text(f"clients/{client}").encode()
     ]
 
 

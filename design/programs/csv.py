@@ -7,46 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from excitor.design.programs.plan import (
-    HOLD,
-    MEASURED,
-    RAMP_IN,
-    RAMP_OUT,
-    SETTLE,
-    WARM_UP,
-    Plan,
-    Stretches,
-    StretchName,
-    marks,
-)
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, Target, table_times
+from excitor.design.programs.plan import MEASURED, PARTS, WARM_UP, Plan, Stretches, StretchName, marks
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="csv",
-    title="neutral CSV tables",
-    timing="B",
-    scheme="positions, velocities and accelerations at stated times; whoever reads them joins them by quintics",
-    angle_unit="rad",
-    sine_unit=None,
-    decimals=10,  # of 12 significant digits
-    float_bits=64,
-    longest_name=60,
-    slides=True,
-    spacing=0.01,
-    refuses=(),
-    marks=True,
-    needs=("a controller, or a script of your own, that follows time-stamped positions",),
-    loading=(
-        "Check that the robot stands at the home pose and that its speed slider is at 100 %.",
-        "Play the table that ends in _out, if there is one, wait for standstill, start your logger, play the table "
-        "of the run, stop the logger, play the table that ends in _back.",
-    ),
-    logging=("Log time, measured positions and measured currents or torques, from before the run to after it.",),
-    advice="Pair measured positions with measured torques; align by time and by correlation.",
-)
+TARGET = stated("csv.toml", "csv")
 
-_NAMES = {SETTLE: "settle", RAMP_IN: "ramp-in", RAMP_OUT: "ramp-out", HOLD: "hold"}
+_NAMES = {mark: name for name, mark in PARTS.items()}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
 
@@ -83,15 +50,13 @@ def _part(stretch: StretchName, mark: int) -> tuple[str, int]:
     return _NAMES[mark], 0
 
 
-_FILES: tuple[tuple[str, StretchName], ...] = (("_out", "out"), ("", "main"), ("_back", "back"))
-_MARKS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
 _COUNTED = {"warm-up": WARM_UP, "measured": MEASURED}
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Read the tables of a program."""
     stretches, marks = [], []
-    for suffix, stretch in _FILES:
+    for stretch, suffix in _SUFFIX.items():
         file = f"{name}{suffix}.csv"
         if file not in files:
             if stretch == "main":
@@ -141,8 +106,8 @@ def _marks(file: str, parts: list[tuple[str, str]], t: FloatArray) -> list[tuple
     for k, (phase, period) in enumerate(parts):
         if k and parts[k - 1] == (phase, period):
             continue
-        if phase in _MARKS and period == "0":
-            marks.append((float(t[k]), _MARKS[phase]))
+        if phase in PARTS and period == "0":
+            marks.append((float(t[k]), PARTS[phase]))
         elif phase in _COUNTED and period.isdecimal():
             marks.append((float(t[k]), _COUNTED[phase] + int(period)))
         else:

@@ -16,12 +16,12 @@ from excitor.design.programs.target import (
     axes_of,
     check,
     comment,
+    file_text,
     fitting_steps,
     fixed,
     program_names,
     to_axes,
 )
-from excitor.design.programs.verify import client_text
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
@@ -66,7 +66,7 @@ def package(emitter: Emitter, plans: Sequence[Plan], spacing: float | None = Non
         if target.clients:
             files.setdefault(f"{name}.json", run_json(plan, target))
         programs.append(Program(name, plan, files))
-    shared = {client: client_text(client) for client in target.clients}
+    shared = {client: file_text(f"clients/{client}") for client in target.clients}
     return Package(target, tuple(programs), shared, spacing)
 
 
@@ -79,13 +79,12 @@ def program_names_of(plans: Sequence[Plan], target: Target) -> list[str]:
 
 def encoded_files(made: Package) -> dict[str, bytes]:
     """Encode every file of the folder but the manifest, which has their digests."""
-    contents = {name: text.encode(_encoding(made.target, name)) for name, text in made.texts.items()}
-    contents[PAGE] = operator_page(made).encode()
-    return contents
-
-
-def _encoding(target: Target, name: str) -> str:
-    return "utf-8" if name.endswith((".json", ".py", ".csv")) else target.encoding
+    plain = (".json", ".py", ".csv")
+    contents = {
+        name: text.encode("utf-8" if name.endswith(plain) else made.target.encoding)
+        for name, text in made.texts.items()
+    }
+    return {**contents, PAGE: operator_page(made).encode()}
 
 
 _REFUSED = {

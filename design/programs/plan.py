@@ -20,9 +20,11 @@ Stretches: tuple[StretchName, ...] = ("out", "main", "back")
 
 OUT, SETTLE, RAMP_IN, RAMP_OUT, HOLD, BACK, END = 1, 2, 3, 4, 5, 6, 7  # marks: what a program tells a logger
 WARM_UP, MEASURED = 100, 1000  # + the number of the period, from 1
-
-
-_MARKS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
+MARKS = {
+    "OUT": OUT, "SETTLE": SETTLE, "RAMP_IN": RAMP_IN, "RAMP_OUT": RAMP_OUT, "HOLD": HOLD, "BACK": BACK, "END": END,
+    "WARM_UP": WARM_UP, "MEASURED": MEASURED,
+}  # fmt: skip
+PARTS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ def marks(plan: Plan) -> tuple[tuple[float, int], ...]:
         for span in segment.turns:
             warm += segment.degree > 0 and not segment.measured
             measured += segment.measured
-            still = warm if segment.degree else _MARKS.get(segment.name, SETTLE)
+            still = warm if segment.degree else PARTS.get(segment.name, SETTLE)
             found.append((t, measured if segment.measured else still))
             t += span
     return tuple(found)

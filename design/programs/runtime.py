@@ -9,11 +9,14 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from excitor.design.programs.target import ProgramError
 
 Run = Callable[[Any], Any]  # of a frame
+Value = TypeVar("Value")  # what a language makes of an expression
+Item = TypeVar("Item")
+Body = TypeVar("Body")
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
 }  # fmt: skip
@@ -76,7 +79,7 @@ class Operators:
         self.before = {sign: [k for k, level in enumerate(levels) if sign in level.prefix] for sign in prefixes}
 
 
-class Reader:
+class Reader(Generic[Value]):
     """Steps through tokens, the last of which is the end; a language adds its operands and its sentences."""
 
     operators = Operators()
@@ -110,14 +113,43 @@ class Reader:
         """Say what is wrong where the reader stands."""
         raise Fault(sentence, self.next.line)
 
-    def listed(self, item: Callable[[], Any]) -> list[Any]:
+    def listed(self, item: Callable[[], Item]) -> list[Item]:
         """Read items with commas between them."""
         found = [item()]
         while self.accept(","):
             found.append(item())
         return found
 
-    def expression(self, weakest: int = 0) -> Any:
+    def closed(self, item: Callable[[], Item], closer: str = ")") -> list[Item]:
+        """Read any number of items with commas between them up to a closing bracket, which is taken."""
+        found: list[Item] = []
+        while not self.accept(closer):
+            if found:
+                self.expect(",")
+            found.append(item())
+        return found
+
+    def inner(self) -> Value:
+        """Read an expression and the bracket that closes it."""
+        found = self.expression()
+        self.expect(")")
+        return found
+
+    def branches(
+        self, test: Callable[[], Run], block: Callable[..., tuple[Body, str]], words: tuple[str, str, str]
+    ) -> list[tuple[Run | None, Body]]:
+        """Read tests, each with its block; `words`: before another test, before the rest, and at the end."""
+        found: list[tuple[Run | None, Body]] = []
+        word = words[0]
+        while word == words[0]:
+            condition = test()
+            body, word = block(*words)
+            found.append((condition, body))
+        if word == words[1]:
+            found.append((None, block(words[2])[0]))
+        return found
+
+    def expression(self, weakest: int = 0) -> Value:
         """Read an expression whose operators bind at least as tightly as a level."""
         operators, tightest = self.operators, 99
         levels = operators.before.get(self.next.key)
@@ -132,11 +164,11 @@ class Reader:
             tightest = level - (level in operators.once)
         return left
 
-    def operand(self) -> Any:
+    def operand(self) -> Value:
         """Read what operators join."""
         raise NotImplementedError
 
-    def joined(self, sign: Token, left: Any, right: Any) -> Any:
+    def joined(self, sign: Token, left: Value | None, right: Value) -> Value:
         """Apply an operator between two operands, or before one (`left` is None)."""
         raise NotImplementedError
 
@@ -226,15 +258,22 @@ def loop(test: Run, body: Run, turn: Run, first: bool = True) -> Run:
 
 
 def count(
-    bounds: Run, store: Callable[[Any, Any], None], body: Run, turn: Run, fetch: Run | None = None
-) -> Run:  # fmt: skip
-    """Run a body for every number from the first to the last by a step.
+    bounds: Run,
+    store: Callable[[Any, Any], None],
+    body: Run,
+    turn: Run,
+    fetch: Run | None = None,
+    zero: str = "the step is 0",
+) -> Run:
+    """Run a body for every number from the first to the last by a step; `zero` is wrong with a step of 0.
 
     `fetch` reads what the body made of the number, which is left beyond the last one.
     """
 
     def run(frame: Any) -> Any:
         at, last, step = bounds(frame)
+        if step == 0:
+            raise Fault(zero)
         while at <= last if step > 0 else at >= last:
             store(frame, at)
             turn(frame)

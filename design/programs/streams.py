@@ -4,15 +4,13 @@ import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import Stretches
-from excitor.design.programs.target import ProgramError, Stretch, file_in
+from excitor.design.programs.target import ProgramError, Stretch, file_in, file_text
 
 PATIENCE = 5.0  # s
 Client = TypeVar("Client")
@@ -52,13 +50,8 @@ def _no_number(text: str) -> NoReturn:
 def check_clients(files: Mapping[str, str], clients: Iterable[str]) -> None:
     """Check that a program's copies of clients are the package's own."""
     for client in clients:
-        if client in files and files[client] != _client_text(client):
+        if client in files and files[client] != file_text(f"clients/{client}"):
             raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
-
-
-@cache
-def _client_text(client: str) -> str:
-    return resources.files("excitor.design.programs.clients").joinpath(client).read_text("utf-8")
 
 
 def streamed(rows: Iterable[Row], step: float) -> tuple[tuple[Stretch, ...], tuple[tuple[float, int], ...]]:

@@ -5,19 +5,25 @@ halt. Names, comments and numbers are made safe for any program. Table times beg
 """
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from excitor.design.motion import Run
-from excitor.design.programs.plan import Plan, StretchName, marks
+from excitor.design.programs.plan import MARKS, Plan, StretchName, marks
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import ControllerAxes, Robot
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Timing = Literal["A", "B", "C"]  # evaluated at servo rate; time-stamped table; way-points, time only approximate
 Refusal = Literal["override", "mode", "home", "payload"]
@@ -63,6 +69,20 @@ class Target:
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
+
+
+def stated(file: str, name: str, **own: Any) -> Target:
+    """Read a target from a data file of this folder; `own`: what its module computes."""
+    data = tomllib.loads(file_text(file))[name]
+    data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    reserved = frozenset(data.get("reserved", "").split())
+    return Target(**{"name": name, "sine_unit": None, **data, "reserved": reserved, **own})
+
+
+@cache
+def file_text(file: str) -> str:
+    """Read a file of this folder: a description, a template, a client."""
+    return resources.files("excitor.design.programs").joinpath(*file.split("/")).read_text("utf-8")
 
 
 class Emitter(Protocol):
@@ -250,7 +270,9 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
     """Make names of runs safe and different in the target's language; room is left for a suffix of four letters."""
     made: list[str] = []
     for run in runs:
-        name = _unending(safe_name(run, target.longest_name - 4, target.reserved), target)
+        name = safe_name(run, target.longest_name - 4, target.reserved)
+        if name.endswith(ENDINGS):  # of the files of another program
+            name = name[: target.longest_name - 8] + "_run"
         k = 2
         while name.lower() in (other.lower() for other in made):
             tail = f"_{k}"
@@ -258,11 +280,6 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
             k += 1
         made.append(name)
     return made
-
-
-def _unending(name: str, target: Target) -> str:
-    """Change a name that ends in a suffix reserved for the files of another program."""
-    return name[: target.longest_name - 8] + "_run" if name.endswith(ENDINGS) else name
 
 
 def safe_name(text: str, longest: int, reserved: Collection[str] = ()) -> str:
@@ -299,6 +316,19 @@ def precise(value: float, digits: int = 17) -> str:
 def rounded(values: FloatArray, decimals: int) -> FloatArray:
     """Round as `fixed` writes."""
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
+
+
+def filled(file: str, values: Mapping[str, Any]) -> list[str]:
+    """Fill in a template of this folder, with the marks and other values; return its lines."""
+    return _templates().get_template(file).render({**MARKS, **values}).splitlines()
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    loader = FunctionLoader(file_text)
+    return Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:

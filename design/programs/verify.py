@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 
 import numpy as np
 
@@ -111,11 +110,6 @@ def condition_planned(plan: Plan, score: Score | None) -> float | None:
     """Score the motion as it was planned, over a fine period."""
     series = plan.body.series
     return None if score is None or series is None else score(series.motion(series.grid(FINE_SAMPLES)))
-
-
-def client_text(name: str) -> str:
-    """Read a client's source as it is distributed."""
-    return resources.files("excitor.design.programs.clients").joinpath(name).read_text("utf-8")
 
 
 def _machine(plan: Plan, target: Target, step: float) -> Machine:

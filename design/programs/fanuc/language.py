@@ -214,7 +214,7 @@ def _real(value: float) -> float:
     return float(np.float32(value))
 
 
-class _Words(Reader):
+class _Words(Reader[Run]):
     """Reads what a line computes to a function of a Runner."""
 
     operators = Operators(
@@ -235,9 +235,7 @@ class _Words(Reader):
     def operand(self) -> Run:
         token = self.take()
         if token.key == "(":
-            inner: Run = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if token.kind == "datum":
             return lambda runner: runner.value(token.text)
         if token.key not in ("ON", "OFF") and token.kind != "number":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import CannotDrive, Target, comment, fixed, in_axes, no_go_lines
+from excitor.design.programs.target import CannotDrive, comment, fixed, in_axes, no_go_lines, stated
 from excitor.design.programs.way_points import (
     Leg,
     Part,
@@ -18,45 +18,7 @@ from excitor.design.programs.way_points import (
     way,
 )
 
-TARGET = Target(
-    name="fanuc",
-    title="FANUC TP",
-    timing="C",
-    scheme="joint motions from way-point to way-point with CNT100; the speed of each makes its time, approximately",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=3,
-    float_bits=32,
-    encoding="ascii",
-    longest_name=24,
-    reserved=frozenset(("main", "con", "aux", "nul", "prn")),
-    most_lines=9999,
-    joints=6,
-    spacing=0.1,
-    approximate=True,
-    refuses=("override", "mode", "home"),
-    marks=True,
-    needs=(
-        "the option ASCII upload, or a vendor's compiler for .ls files",
-        "a recorder of positions and currents of your own; prefer fanuc-j519, whose status carries them",
-        "a payload schedule with the right load selected: PAYLOAD[n] selects one, and no program can check it",
-    ),
-    loading=(
-        "Load the .ls file; it overwrites R[196] to R[199], PR[99] and F[99].",
-        "Check that user frame 0 and tool 1 exist, and that its remarks state your arm's axis speeds at 100 %.",
-        "AUTO mode, override 100 %, robot at the home pose; start the program.",
-        "It pauses where it asks something: start it again; it then looks at override, mode and pose again.",
-        "After any stop other than these, ABORT ALL and begin again from home: resuming would go on in the middle.",
-    ),
-    logs=("csv", "fanuc_csv"),
-    logging=(
-        "The program pauses for the recorder to be started, then sets F[99]; at the end it clears it.",
-        "R[199] tells which part of the run begins.",
-    ),
-    advice="Use measured positions only, never the planned ones, and re-estimate the period from them.",
-    assumed="a joint motion takes the time of its slowest axis at the stated percent of the speeds in the remarks, "
-    "blends cost no time, and registers are set when the motion before them is done",
-)
+TARGET = stated("fanuc/targets.toml", "fanuc")
 
 _LOOP, _COUNT, _PARTS, _MARK = "R[196]", "R[197]", "R[198]", "R[199:EX MARK]"
 _LOG, _HERE = "F[99:EX LOG]", "PR[99]"

@@ -174,7 +174,7 @@ class _Witness:
             name: StretchName = "main" if main else "back" if 0 <= self.off <= number else "out"
             if main and min(self.rested[number], self.rested[number + 1]) < _REST:
                 raise ProgramError(file, None, "does not stand still for a second before and after the run")
-            stretches.append(_stretch(name, session))
+            stretches.append(Stretch(name, "commands", 1e-3 * np.array(session.t, dtype=float), np.array(session.q)))
             events += ["log on", name, "log off"] if main else [name]
         return Execution(tuple(stretches), self._marks(), tuple(events))
 
@@ -229,10 +229,6 @@ class Session:
         self.q.append(command.q)
         self.robot.pose = command.q
         self.finished = command.motion_finished
-
-
-def _stretch(name: StretchName, session: Session) -> Stretch:
-    return Stretch(name, "commands", 0.001 * np.array(session.t, dtype=float), np.array(session.q))
 
 
 JOINTS = 7

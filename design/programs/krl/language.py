@@ -285,7 +285,7 @@ def plain_axes(text: str) -> dict[str, float] | None:
     return values
 
 
-class _Words(Reader):
+class _Words(Reader[Run]):
     """Reads expressions from a line, against the names that its module declares."""
 
     operators = Operators(
@@ -328,9 +328,7 @@ class _Words(Reader):
         if self.next.kind == "name":
             return self._named()
         if self.accept("("):
-            inner: Run = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if self.accept("{"):
             return self._structure()
         constant = _constant(self.take())
@@ -584,7 +582,7 @@ class _Lines:
     def expression(self, text: str) -> Run:
         """Read a text that is one expression."""
         words = _Words(text, self)
-        found: Run = words.expression()
+        found = words.expression()
         words.end()
         return found
 
@@ -641,16 +639,13 @@ class _Lines:
         step = self.expression(head[4] or "1")
         body, turn, _ = self.cycle("ENDFOR", "FOR", begun)
 
-        def bounds(state: State) -> tuple[int, int, int]:
-            k, end, by = integer(first(state)), integer(last(state)), integer(step(state))
-            if by == 0:
-                raise Fault("FOR has a STEP of 0")
-            return k, end, by
+        def bounds(state: State) -> list[int]:
+            return [integer(limit(state)) for limit in (first, last, step)]
 
         def store(state: State, k: int) -> None:
             state.variables[name] = stored("INT", k)
 
-        return runtime.count(bounds, store, body, turn, lambda state: state.variables[name])
+        return runtime.count(bounds, store, body, turn, lambda state: state.variables[name], "FOR has a STEP of 0")
 
     def whilst(self, rest: str) -> Run:
         """WHILE ... ENDWHILE."""

@@ -4,73 +4,24 @@ import hashlib
 
 import numpy as np
 
-from excitor.design.programs.krl.text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse, way
+from excitor.design.programs.krl.text import pose, program, way
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import Target, fixed, in_axes, rounded, table_times
+from excitor.design.programs.target import fixed, in_axes, rounded, stated, table_times
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="krl",
-    title="KUKA KRL",
-    timing="B",
-    scheme="one PTP_SPLINE block passes points at the times that its TIME_BLOCK states",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=6,
-    float_bits=32,
-    line_end="\r\n",
-    encoding="cp1252",
-    longest_name=24,
-    reserved=RESERVED,
-    joints=6,
-    spacing=0.1,
-    refuses=("override", "mode", "home", "payload"),
-    needs=(
-        "KSS 8.3 or later: spline motion with TIME_BLOCK, and the message library (MsgNotify).",
-        "The load data of tool 1 hold what is mounted on the flange: mass, centre and inertia.",
-        "A trace configuration named EXCITOR.XML in the controller's TRACE folder: per axis the commanded and the "
-        "measured position, and the motor current or torque; longer than the run.",
-    ),
-    loading=(
-        "Copy the .src file to KRC:\\R1\\Program as an expert.",
-        "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
-        "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
-        "and stops with the message Programmed path reached (BCO). Press start again: now it runs.",
-        AFTER_A_STOP,
-    ),
-    logs=("kuka_trace",),
-    logging=(
-        "The program starts and stops the trace, under a short name, EX and five letters; a comment at the top of "
-        "the .src tells which. It halts with a message where the trace does not start within 10 s.",
-        "Copy the whole TRACE folder: files of one trace need each other.",
-    ),
-    advice="Pair measured positions with measured currents. Compare the time between the run's begin and end in the "
-    "trace with the plan: the planner slows down silently where it meets a limit. Align by correlation; no mark tells "
-    "the periods apart.",
-    assumed="How the spline runs between points is unpublished. No limit of points in a block is known; others cut "
-    "programs at 1400 lines, this one is not cut, because a block cannot be. The controller may take seconds to "
-    "compute the block before it moves. $TRACE takes the values #T_START and #T_STOP and tells #T_WAIT or #TRIGGERED "
-    "while it runs. Points that follow each other may be equal (stops of slow runs). Ways out and back run at whole "
-    "per cent of the axes' speed, 1 % at least. Times of a block are taken as they are written, not rounded to REAL.",
-)
+TARGET = stated("krl/targets.toml", "krl")
 _SHARES = 9  # decimals of shares
 _PASSES = 100  # of 0.1 s, in which the trace must start
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write one module."""
-    lines = Lines()
-    header(lines, plan, name, declarations=(f"; The trace is called {trace_name(name)}.", "DECL INT EX_PASSES"))
-    preflight(lines, plan, TARGET, name)
-    axes = in_axes(plan, TARGET)
-    lines += [f"PTP {pose(axes.home)}"]
-    way(lines, plan, TARGET, "out")
-    lines += ["WAIT SEC 1.0", "BAS (#VEL_PTP,100)", "BAS (#ACC_PTP,100)"]
-    _start_trace(lines, name)
-    _run(lines, axes, spacing or TARGET.spacing or 0.1)
-    lines += ["$TRACE.MODE=#T_STOP", "WAIT SEC 1.0"]
-    way(lines, plan, TARGET, "back")
-    return {f"{name}.src": lines.text(END)}
+    """Write one module; without its configuration the trace never runs, and the program reports that."""
+    values = {
+        "rsi": False, "trace": trace_name(name), "passes": _PASSES,
+        "out": way(plan, TARGET, "out"), "back": way(plan, TARGET, "back"),
+        "main": _run(in_axes(plan, TARGET), spacing or TARGET.spacing or 0.1),
+    }  # fmt: skip
+    return {f"{name}.src": program(plan, TARGET, name, values)}
 
 
 def trace_name(name: str) -> str:
@@ -78,37 +29,21 @@ def trace_name(name: str) -> str:
     return f"EX{hashlib.sha256(name.encode()).hexdigest()[:5].upper()}"
 
 
-def _start_trace(lines: Lines, name: str) -> None:
-    """Start the trace; without its configuration it never runs, and the program reports that."""
-    idle = "($TRACE.STATE<>#T_WAIT) AND ($TRACE.STATE<>#TRIGGERED)"
-    lines += [
-        f'$TRACE.NAME[]="{trace_name(name)}"',
-        '$TRACE.CONFIG[]="EXCITOR.XML"',
-        "$TRACE.MODE=#T_START",
-        "EX_PASSES=0",
-        f"WHILE {idle} AND (EX_PASSES<{_PASSES})",
-        "  WAIT SEC 0.1",
-        "  EX_PASSES=EX_PASSES+1",
-        "ENDWHILE",
-    ]
-    refuse(lines, idle, "the trace does not start, is EXCITOR.XML in the TRACE folder", name)
-
-
-def _run(lines: Lines, axes: Plan, spacing: float) -> None:
+def _run(axes: Plan, spacing: float) -> list[str]:
     """Write the block; the robot stands before and after it, so that settling and holding are plain waits."""
     t = table_times(axes, "main", spacing)
     settle = hold = 0.0
     if axes.body.series is not None:
         settle, hold = axes.body.excitation.settle, axes.body.excitation.hold
         t = t[(t > settle - 1e-9) & (t < t[-1] - hold + 1e-9)]
-    if settle > 0.0:
-        lines += [f"WAIT SEC {fixed(settle, 6)}"]
+    lines = [f"WAIT SEC {fixed(settle, 6)}"] if settle > 0.0 else []
     points = rounded(axes.body.at(t), TARGET.decimals)
     lines += ["PTP_SPLINE", f"  SPTP {pose(points[0])}", "  TIME_BLOCK START"]
     for point, share in zip(points[1:], _shares(t), strict=True):
         lines += [f"  SPTP {pose(point)}", f"  TIME_BLOCK PART = {share}"]
     lines += [f"  TIME_BLOCK END = {fixed(float(t[-1] - t[0]), 6)}", "ENDSPLINE"]
-    lines += [f"WAIT SEC {fixed(hold, 6)}"]  # one of 0 s stops the advance run as well, before the trace is stopped
+    # a wait of 0 s stops the advance run as well, before the trace is stopped
+    return [*lines, f"WAIT SEC {fixed(hold, 6)}"]
 
 
 def _shares(t: FloatArray) -> list[str]:

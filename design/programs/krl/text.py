@@ -1,103 +1,48 @@
 """Text shared by both KUKA targets: the module's frame, the checks before anything moves, and the slow ways."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 
 from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, StretchName
-from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines, to_axes
+from excitor.design.programs.target import Target, comment, filled, fixed, in_axes, no_go_lines, to_axes
 from excitor.robots.arrays import FloatArray
 
-_WORDS = """
-and anin anout b_and b_exor b_not b_or bool brake c_dis c_ori c_ptp c_vel case cast_from cast_to char circ
-circ_rel confirm const continue decl def defdat deffct default delay do else end enddat endfct endfor endif
-endloop endspline endswitch endwhile enum exit exor ext extfct false for frame global goto halt hover if
-import int interrupt is lin lin_rel loop maximum minimum not on_error_proceed or path pos prio ptp ptp_rel
-ptp_spline public pulse real repeat resume return scirc sec sig signal slin spl spline sptp step stop struc
-switch then time_block to trigger true until wait while with axis e6axis e6pos bas ini sps cell config
-"""
-RESERVED = frozenset(_WORDS.split())
-END = ("END",)
-AFTER_A_STOP = (
-    "After any stop, whatever its cause, and after a refusal: deselect the program, drive the robot home, select the "
-    "program again. Start alone must not go on."
-)
 NEAR = 0.5  # deg: from home
 LIGHT = 0.1  # kg: by which the payload may differ
 DEFAULT_SPEED, SLOWEST, FASTEST = 10, 1, 20  # %
 _PEAK, _BEND = 2.1875, 7.5132  # largest slope and curvature of the envelope that a planned move follows
 
 
-class Lines:
-    """Lines of a module, with the language's line ends."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self.margin = ""
-
-    def __iadd__(self, lines: list[str]) -> "Lines":
-        self.all += [self.margin + line for line in lines]
-        return self
-
-    def text(self, end: tuple[str, ...]) -> str:
-        """Join everything, and the last lines."""
-        return "".join(line + "\r\n" for line in (*self.all, *end))
+def program(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> str:
+    """Fill in the module: its checks keep the program halted, whatever is pressed, unless they hold."""
+    home, mass = in_axes(plan, target).home, plan.payload or 0.0
+    common = {
+        "name": name, "no_go": no_go_lines(plan, "; "), "speed": DEFAULT_SPEED, "begin": pose(home),
+        "kind": "DRY RUN, 15 percent amplitude" if plan.dry else "real run", "run": comment(plan.run, 60),
+        "campaign": comment(plan.campaign, 60), "robot": comment(plan.robot.name, 60),
+        "home": [fixed(float(x), target.decimals) for x in home], "near": f"{NEAR:.1f}",
+        "payload": plan.payload is not None, "mass": f"{mass:.6f}", "kg": f"{mass:.3f}", "light": f"{LIGHT:.1f}",
+    }  # fmt: skip
+    return crlf(filled("krl/program.src", {**common, **values}))
 
 
-def header(lines: Lines, plan: Plan, name: str, declarations: tuple[str, ...]) -> None:
-    """Begin the module."""
-    lines += ["&ACCESS RVP", "&REL 1", f"DEF {name} ( )"]
-    lines.margin = "  "
-    kind = "DRY RUN, 15 percent amplitude" if plan.dry else "real run"
-    lines += [
-        *no_go_lines(plan, "; "),
-        f"; {kind} of {comment(plan.run, 60)}",
-        f"; Campaign {comment(plan.campaign, 60)}, robot {comment(plan.robot.name, 60)}.",
-        "; Made by Excitor and run by it on a virtual clock. The first run on hardware is the dry run.",
-        *declarations,
-        ";FOLD INI",
-        "  GLOBAL INTERRUPT DECL 3 WHEN $STOPMESS==TRUE DO IR_STOPM ( )",
-        "  INTERRUPT ON 3",
-        "  BAS (#INITMOV,0 )",
-        ";ENDFOLD (INI)",
-        "BAS (#TOOL,1)",
-        "BAS (#BASE,0)",
-    ]
+def crlf(lines: Iterable[str]) -> str:
+    """Join lines with the language's line ends."""
+    return "".join(line + "\r\n" for line in lines)
 
 
-def preflight(lines: Lines, plan: Plan, target: Target, name: str) -> None:
-    """Write the checks before the run: the program stays halted, whatever is pressed, unless they hold."""
-    lines += ["; Nothing moves before these checks. Their loops end only when the program is deselected."]
-    refuse(lines, "$OV_PRO<100", "the program override must be 100 percent", name)
-    refuse(lines, "$MODE_OP==#T1", "T1 limits the speed, choose automatic mode or T2", name)
-    home = in_axes(plan, target).home
-    for k, value in enumerate(home, start=1):
-        text = f"axis A{k} is not within {NEAR:g} degrees of the home pose"
-        refuse(lines, f"ABS($AXIS_ACT.A{k}-({fixed(float(value), target.decimals)}))>{NEAR:.1f}", text, name)
-    if plan.payload is not None:
-        text = f"the load data of tool 1 must say {plan.payload:.3f} kg"
-        refuse(lines, f"ABS($LOAD.M-({plan.payload:.6f}))>{LIGHT:.1f}", text, name)
-    lines += [f"BAS (#VEL_PTP,{DEFAULT_SPEED})", f"BAS (#ACC_PTP,{DEFAULT_SPEED})"]
-
-
-def refuse(lines: Lines, condition: str, text: str, name: str) -> None:
-    """Show a message and stay halted where a condition holds."""
-    lines += [
-        f"IF {condition} THEN",
-        f'  MsgNotify("Excitor: {text}","{name}")',
-        "  LOOP",
-        "    HALT",
-        "  ENDLOOP",
-        "ENDIF",
-    ]
-
-
-def way(lines: Lines, plan: Plan, target: Target, stretch: StretchName) -> None:
+def way(plan: Plan, target: Target, stretch: StretchName) -> list[str]:
     """Write the slow moves out or back, each no faster than it was certified."""
+    lines: list[str] = []
     for move in plan.stretch(stretch).moves:
         if not move.still:
             speed, acceleration = _percentages(plan, move)
             lines += [f"BAS (#VEL_PTP,{speed})", f"BAS (#ACC_PTP,{acceleration})"]
             lines += [f"PTP {pose(to_axes(plan.robot, target, move.goal))}"]
+    return lines
 
 
 def pose(axes: FloatArray) -> str:

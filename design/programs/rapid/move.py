@@ -7,68 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.design.motion import Move
-from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.rapid.text import (
-    AFTER_A_STOP,
-    DECIMALS,
-    ENTRY,
-    LOADING,
-    NOWHERE,
-    RESERVED,
-    declarations,
-    header,
-    jointtarget,
-    main,
-    on_error,
-    preflight,
-)
-from excitor.design.programs.target import CannotDrive, Target, fixed, in_axes, precise
+from excitor.design.programs.plan import HOLD, MEASURED, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
+from excitor.design.programs.rapid.text import DECIMALS, NOWHERE, RESERVED, jointtarget, module
+from excitor.design.programs.target import CannotDrive, fixed, in_axes, precise, stated
 from excitor.robots.arrays import FloatArray
 
-_SPACING = 0.1  # s
-_MOST_LINES = 5000
 _WIDTH = 110  # letters of a line
-_REST = 1.0  # s
 
-TARGET = Target(
-    name="rapid-move",
-    title="ABB RAPID with MoveAbsJ way-points",
-    timing="C",
-    scheme="way-points by MoveAbsJ with a time for each; the controller blends them and keeps the times about",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=DECIMALS,
-    float_bits=32,
-    encoding="ascii",
-    reserved=RESERVED,
-    most_lines=_MOST_LINES,
-    joints=6,
-    spacing=_SPACING,
-    approximate=True,
-    refuses=("override", "mode", "home", "payload"),
-    marks=True,
-    controller="rapid",
-    needs=(
-        "No option. Two outputs without a device, to be made once (I/O, Signal): the digital output ex_log and the "
-        "group output ex_mark of 16 bits.",
-        "Something that logs joint positions and motor torques together with ex_log and ex_mark: a second task that "
-        "reads test signals, or the signal analyser.",
-    ),
-    loading=(
-        "Select the tool that is mounted, and its load, on the pendant; move the robot to the home pose.",
-        f"{LOADING}, logger ready, motors on; then start.",
-        AFTER_A_STOP,
-    ),
-    logs=("abb_text",),
-    logging=(
-        "Log while ex_log is 1: time, joint positions (test signal 4000) and torques (4002). ex_mark tells the part "
-        "of the run; the program runs ahead of the robot, so that a mark may come some tenths of a second early.",
-    ),
-    advice="Use measured positions only, never the commands: way-points are blended and their times are about right. "
-    "Estimate the period again from the positions; reject the run where it is off by more than 0.1 %.",
-    assumed="That a move with \\T of 0.1 s is possible on this controller (smallest usable \\T is not public), zone z5 "
-    "for joint moves, straight lines between way-points. That GetSysData tells tool and load that are in use.",
-)
+TARGET = stated("rapid/targets.toml", "rapid-move", reserved=RESERVED)
+_MOST_LINES = TARGET.most_lines or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,49 +30,25 @@ class _Table:
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the module."""
-    axes = in_axes(plan, TARGET)
-    lines = list(_module(plan, axes, name, spacing or _SPACING))
-    if len(lines) > _MOST_LINES:
-        fits = (spacing or _SPACING) * 1.05 * len(lines) / _MOST_LINES
-        raise CannotDrive(
-            f"rapid-move: run {plan.run!r} makes {len(lines)} lines, a module takes {_MOST_LINES}; "
-            f"points {fits:.2g} s apart would do"
-        )
-    return {f"{name}.mod": "\n".join(lines) + "\n"}
-
-
-def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
+    axes, spacing = in_axes(plan, TARGET), spacing or TARGET.spacing or 0.1
     tables, body = _rounds(axes, spacing) if axes.body.series is None else _series(axes, spacing)
-    yield f"MODULE {name}"
-    yield from header(plan, TARGET)
-    yield from declarations(axes)
-    for table in tables:
-        for j in range(table.points.shape[1]):
-            yield from _array(f"{table.name}{j + 1}", table.points[:, j])
-    yield ""
-    yield from main(name)
-    yield f"    PROC {name}{ENTRY}()"
-    yield from preflight(axes, "exHome")
-    yield from _mark(str(OUT))
-    yield from _way(axes.out.moves)
-    yield f"        WaitTime \\InPos, {_REST:g};"
-    yield "        SetDO ex_log, 1;"
-    yield from body
-    yield "        SetDO ex_log, 0;"
-    yield f"        WaitTime \\InPos, {_REST:g};"
-    yield from _mark(str(BACK))
-    yield from _way(axes.back.moves)
-    yield "        WaitRob \\ZeroSpeed;"
-    yield from _mark(str(END))
-    yield "        EXIT;"
-    yield from on_error()
-    yield "    ENDPROC"
-    yield "ENDMODULE"
+    columns = [(f"{table.name}{j + 1}", values) for table in tables for j, values in enumerate(table.points.T)]
+    values = {
+        "guided": False, "tables": [line for column in columns for line in _array(*column)], "body": body,
+        "out": _way(axes.out.moves), "back": _way(axes.back.moves),
+    }  # fmt: skip
+    text = module(plan, TARGET, name, values)
+    lines = text.count("\n")
+    if lines > _MOST_LINES:
+        raise CannotDrive(
+            f"rapid-move: run {plan.run!r} makes {lines} lines, a module takes {_MOST_LINES}; "
+            f"points {spacing * 1.05 * lines / _MOST_LINES:.2g} s apart would do"
+        )
+    return {f"{name}.mod": text}
 
 
-def _way(moves: Sequence[Move]) -> Iterator[str]:
-    for move in moves:
-        yield _move(jointtarget(move.goal), move.duration, "fine")
+def _way(moves: Sequence[Move]) -> list[str]:
+    return [_move(jointtarget(move.goal), move.duration, "fine") for move in moves]
 
 
 def _move(pose: str, seconds: float, zone: str, indent: int = 8) -> str:

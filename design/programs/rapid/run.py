@@ -249,7 +249,7 @@ _BEYOND = {"ENDMODULE", "LOCAL", "TASK", *_ENDS}  # words that end an unfinished
 _SIMPLE = ("RETURN", "RAISE", "RETRY", "TRYNEXT", "EXIT", "GOTO", "CONNECT")
 
 
-class _Text(Reader):
+class _Text(Reader[Expression]):
     """Reads a module's declarations, or a routine's body."""
 
     operators = Operators(
@@ -535,15 +535,12 @@ class _Text(Reader):
 
         def bounds(frame: Frame) -> tuple[float, float, float]:
             at, end = first(frame), last(frame)
-            step = by[0](frame) if by else 1.0 if at <= end else -1.0
-            if step == 0.0:
-                raise Fault("a loop with STEP 0 never ends")
-            return at, end, step
+            return at, end, by[0](frame) if by else 1.0 if at <= end else -1.0
 
         def store(frame: Frame, at: float) -> None:
             frame[index] = [at]
 
-        return runtime.count(bounds, store, body, self.program.turn)
+        return runtime.count(bounds, store, body, self.program.turn, zero="a loop with STEP 0 never ends")
 
     def loop(self) -> Step:
         condition, _ = self.of(BOOL, self.expression()), self.expect("DO")
@@ -668,9 +665,7 @@ class _Text(Reader):
             self.at += 1
             return _literal(token)
         if self.accept("("):
-            inner: Expression = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if self.accept("["):
             items = self.listed(self.expression)
             self.expect("]")
@@ -938,10 +933,9 @@ def _spec(text: str, result: Type | None, act: Callable[..., Any]) -> Builtin:
 
 def builtins(controller: Controller) -> dict[str, Builtin]:
     """List the built-ins, by name in lower case."""
-    return {
-        name.lower(): _spec(text, result, act)
-        for name, text, result, act in (*_math_functions(), *_questions(controller), *_instructions(controller))
-    }
+    tables = (_math_functions(), _questions(controller), _motions(controller), _signals(controller))
+    rows = [row for table in (*tables, _counters(controller), _guided(controller)) for row in table]
+    return {name.lower(): _spec(text, result, act) for name, text, result, act in rows}
 
 
 _Row = tuple[str, str, Type | None, Callable[..., Any]]
@@ -1011,10 +1005,6 @@ def _questions(controller: Controller) -> list[_Row]:
 def _clock(controller: Controller, place: tuple[Any, Any]) -> float:
     kept, since = place[0][place[1]] or (0.0, None)
     return float(kept + (controller.time - since if since is not None else 0.0))
-
-
-def _instructions(controller: Controller) -> list[_Row]:
-    return [*_motions(controller), *_signals(controller), *_counters(controller), *_guided(controller)]
 
 
 def _motions(controller: Controller) -> list[_Row]:

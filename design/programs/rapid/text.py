@@ -1,63 +1,46 @@
-"""Text shared by all emitted RAPID modules: reserved names, a header, and refusals before anything moves."""
+"""Text shared by all emitted RAPID modules: reserved names, and the template."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from excitor.design.programs.plan import Plan, Stretches
-from excitor.design.programs.target import Target, axes_of, comment, fixed, no_go_lines, precise
+from excitor.design.programs.rapid.parse import PREDECLARED, WORDS
+from excitor.design.programs.target import (
+    Target,
+    axes_of,
+    comment,
+    filled,
+    fixed,
+    no_go_lines,
+    precise,
+    stated,
+    to_axes,
+)
 from excitor.robots.arrays import FloatArray
 
-DECIMALS = 6  # of a degree
+_STATED = stated("rapid/targets.toml", "rapid")
+DECIMALS = _STATED.decimals  # of a degree
 AT_HOME = 0.5  # deg
 LOAD_SLACK = 0.05  # kg, between what is planned and what the controller has been told
-ENTRY = "_run"  # of the procedure's name, after the module's
-LOADING = (
-    "Load the .mod as the only program module of T_ROB1: two of them would both have a main. Automatic mode, override "
-    "100 %, program pointer to Main, cycle mode single"
-)
-AFTER_A_STOP = (
-    "After any stop, whatever its cause: jog the robot home, program pointer to Main, begin again. Start alone must "
-    "not go on."
-)
-NO_LOAD = "[0.001,[0,0,0.001],[1,0,0,0],0,0,0]"
 NOWHERE = "[9E9,9E9,9E9,9E9,9E9,9E9]"
 
-_KEYWORDS = """alias and backward case connect const default div do else elseif endfor endfunc endif endmodule endproc
-endrecord endtest endtrap endwhile error exit false for from func goto if inout local mod module nostepin not noview or
-pers proc raise readonly record retry return step sysmodule task test then to trap true trynext undo var viewonly while
-with xor"""
-_PREDEFINED = """abs accset add base bool btnres bytetostr cjointt clear clock clkread clkreset clkstart clkstop clkstop
-close cos confj confl cpos crobt ctime ctool cwobj decr dim distance dnum egmreset egmgetid egmstop errno errnum event
-exitcycle exp extjoint fine gripload high home identno incr intnum iodev isfile jointtarget load load0 loaddata loadid
-low main movec movej movel moveabsj num offs open opmode orient pi pos pose pow present program read record reltool
-reset rewind rob_1 robjoint robtarget round runmode search searchc searchl set setao setdo setgo sin signaldo signalgo
-singarea speeddata sqrt start stepped stop string switch system tan task tool0 tooldata tpwrite tperase trunc unload
-user valtostr velset vmax waitdi waitrob waittime waituntil wobj0 wobjdata write zonedata"""
-_SPEEDS = """5 10 20 30 40 50 60 80 100 150 200 300 400 500 600 800 1000 1500 2000 2500 3000 4000 5000 6000 7000"""
-_ZONES = "0 1 5 10 15 20 30 40 50 60 80 100 150 200"
-_OURS = "exhome exhere extool exload exnear exguide ex_log ex_mark"
 _TABLES = [f"{table}{j}" for table in ("exin", "experiod", "exout") for j in range(1, 7)]
 RESERVED = frozenset(
-    [*_KEYWORDS.split(), *_PREDEFINED.split(), *_OURS.split(), *_TABLES]
+    [*(word.lower() for word in WORDS), *_STATED.reserved, *_TABLES]
     + [f"exmove{k}_{j}" for k in range(1, 100) for j in range(1, 7)]
-    + [f"v{speed}" for speed in _SPEEDS.split()]
-    + [f"z{zone}" for zone in _ZONES.split()]
+    + [name for name in PREDECLARED if name[1:].isdigit()]  # v5 and z10, say
 )
 
 
-def main(name: str) -> list[str]:
-    """Write the main procedure, which automatic mode starts."""
-    return ["    PROC main()", f"        {name}{ENTRY};", "    ENDPROC", ""]
-
-
-def on_error(first: Sequence[str] = ()) -> list[str]:
-    """Write an error handler that ends the program for good: nothing may continue after it."""
-    return [
-        "    ERROR",
-        *first,
-        '        TPWrite "Stopped by error " \\Num:=ERRNO;',
-        '        TPWrite "Jog home, begin again.";',
-        "        EXIT;",
-    ]
+def module(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> str:
+    """Fill in the module: it refuses to start at a wrong speed or mode, away from home, or with another load."""
+    payload = plan.payload or 0.0
+    common = {
+        "name": name, "header": _header(plan, target), "home": jointtarget(to_axes(plan.robot, target, plan.home)),
+        "payload": plan.payload is not None, "mass": precise(round(payload, 4), 9), "kg": f"{payload:.3f}",
+        "AT_HOME": f"{AT_HOME:g}", "LOAD_SLACK": f"{LOAD_SLACK:g}",
+    }  # fmt: skip
+    return "\n".join(filled("rapid/module.mod", {**common, **values})) + "\n"
 
 
 def jointtarget(axes: FloatArray) -> str:
@@ -65,7 +48,7 @@ def jointtarget(axes: FloatArray) -> str:
     return f"[[{','.join(fixed(x, DECIMALS) for x in axes)}],{NOWHERE}]"
 
 
-def header(plan: Plan, target: Target) -> list[str]:
+def _header(plan: Plan, target: Target) -> list[str]:
     """Write comments that describe a module."""
     series = plan.body.series
     kind = (
@@ -80,41 +63,3 @@ def header(plan: Plan, target: Target) -> list[str]:
         said.insert(0, "DRY RUN at 15 percent amplitude, to be tried before the run itself")
     said = [*no_go_lines(plan), "Written by Excitor. No check away from the robot replaces a dry run.", *said]
     return [f"    ! {line}" for line in said]
-
-
-def declarations(axes: Plan) -> list[str]:
-    """Declare the home pose, and variables for the current pose, tool and load."""
-    return [
-        f"    LOCAL CONST jointtarget exHome := {jointtarget(axes.home)};",
-        "    LOCAL VAR jointtarget exHere;",
-        f"    LOCAL PERS tooldata exTool := [TRUE,[[0,0,0],[1,0,0,0]],{NO_LOAD}];",
-        *([f"    LOCAL PERS loaddata exLoad := {NO_LOAD};"] if axes.payload is not None else []),
-    ]
-
-
-def preflight(axes: Plan, first: str) -> Iterator[str]:
-    """Refuse to start at a wrong speed, in a wrong mode, away from home or with another load; then go to `first`."""
-    yield from _refusal(["CSpeedOverride() < 100"], ["Set the speed override to 100 percent", "and start again."])
-    yield from _refusal(["OpMode() <> OP_AUTO"], ["Switch to automatic mode", "and start again."])
-    yield "        GetSysData exTool;"
-    if axes.payload is not None:
-        yield "        GetSysData exLoad;"
-        mass = precise(round(axes.payload, 4), 9)
-        yield from _refusal(
-            [f"Abs(exTool.tload.mass + exLoad.mass - {mass}) > {LOAD_SLACK:g}"],
-            ["Tool and payload must weigh", f"{axes.payload:.3f} kg in all."],
-        )
-    yield "        exHere := CJointT();"
-    away = [f"Abs(exHere.robax.rax_{k} - exHome.robax.rax_{k}) > {AT_HOME:g}" for k in range(1, len(axes.home) + 1)]
-    yield from _refusal(away, ["The robot does not stand at home:", f"each axis within {AT_HOME:g} degrees."])
-    yield "        ! a fine point to begin with, and the tool that is in use"
-    yield f"        MoveAbsJ {first} \\NoEOffs, v10 \\T:=1, fine, exTool;"
-
-
-def _refusal(conditions: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    joined = [f"{condition} OR" for condition in conditions[:-1]] + [f"{conditions[-1]} THEN"]
-    yield f"        IF {joined[0]}"
-    yield from (f"            {condition}" for condition in joined[1:])
-    yield from (f'            TPWrite "{line}";' for line in lines)
-    yield "            EXIT;"
-    yield "        ENDIF"

@@ -6,71 +6,21 @@ import re
 
 import numpy as np
 
-from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     CannotDrive,
-    Target,
     axes_of,
     comment,
     fixed,
     in_axes,
     no_go_lines,
+    stated,
     table_times,
     to_axes,
 )
 from excitor.robots.arrays import FloatArray
 
-TARGET = Target(
-    name="ros2",
-    title="ROS 2 joint trajectory controllers",
-    timing="B",
-    scheme="a table of positions, velocities and accelerations, which the trajectory controller joins by quintics",
-    angle_unit="rad",
-    sine_unit=None,
-    decimals=12,
-    float_bits=64,
-    longest_name=60,
-    slides=True,
-    spacing=0.1,
-    refuses=("override", "home", "payload"),
-    marks=True,
-    clients=("ros2_client.py", "ros2_program.py"),
-    needs=(
-        "A joint_trajectory_controller (or a scaled one) that accepts FollowJointTrajectory goals with positions, "
-        "velocities and accelerations, and publishes no other command meanwhile.",
-        "Joint names as the driver has them: they are in [controllers.ros2] of the robot's file.",
-        "MotoROS2 takes at most 200 points in a goal and may lose a longer one without a word; its point streaming "
-        "interface takes more. `points` in the program's .json says how many each table has.",
-        "Spline controllers with 100 points at most, such as some vendors' own, cannot run these tables.",
-    ),
-    loading=(
-        "Copy the folder to a computer on the robot's network, source ROS 2 there, start the robot's driver and put "
-        "its speed slider to 100 %.",
-        "Run `python3 ros2_client.py PROGRAM.json --controller /NAME_OF_THE_CONTROLLER`; add `--payload-kg` where the "
-        "program asks for a payload, and `--scaling-topic` where the driver publishes its speed scaling under another "
-        "name.",
-        "The client checks joint names, home pose, standstill, speed scaling and payload, says what will move, and "
-        "waits for the word `yes` before anything does.",
-        "Ctrl-C cancels the goal; a joint_trajectory_controller may then stop abruptly, unless its parameters enable "
-        "decelerate_on_cancel. Closing the terminal stops nothing.",
-        "The client cancels the goal as well where the speed scaling falls below 100 %, and the controller gives up "
-        "where a joint is 0.2 rad or 0.1 m off its way. A run that stopped starts anew, from home.",
-    ),
-    logs=("ros2_csv", "ros_mcap", "ros_sqlite3"),
-    logging=(
-        "The client records joint_states during the run into PROGRAM.csv: time stamps, speed scaling, mark, and each "
-        "joint's position, velocity and effort.",
-        "Beside it run `ros2 bag record /joint_states /NAME_OF_THE_CONTROLLER/controller_state`, started before the "
-        "client and stopped after it.",
-        "Marks are counted from when the controller accepted the goal, some milliseconds before it moves: align by "
-        "correlation.",
-    ),
-    advice="Pair measured positions with measured efforts by time stamp; whether effort is a torque or a motor current "
-    "depends on the driver. Reject a run during which the speed scaling left 100 %.",
-    assumed="The controller joins points by quintics, as joint_trajectory_controller documents for points with "
-    "positions, velocities and accelerations.",
-)
+TARGET = stated("ros2/targets.toml", "ros2")
 
 REST = 1.0  # s of standing still before and after the run
 HOME = (np.radians(0.5), 1e-3)  # rad, m
@@ -116,12 +66,9 @@ def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
         if plan.body.excitation.ramp > 0.0:
             needs.append(plan.body.excitation.ramp / _PER_RAMP)
     else:
-        needs += [_need(move) for move in plan.stretch(stretch).moves]
+        moves = plan.stretch(stretch).moves
+        needs += [m.blend / _PER_BLEND if m.blend > 0.0 else m.duration / _PER_MOVE for m in moves]
     return min(needs)
-
-
-def _need(move: Move) -> float:
-    return move.blend / _PER_BLEND if move.blend > 0.0 else move.duration / _PER_MOVE
 
 
 def _joints(plan: Plan) -> list[str]:

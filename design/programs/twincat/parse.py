@@ -397,10 +397,7 @@ def _analytic(name: str, type: Scalar) -> Found | str:
 
 
 def _chosen(name: str, types: list[Scalar]) -> Found | str:
-    if not types or len({type.kind for type in types} - {"int"}) > 1:
-        return f"{name.upper()} wants values of one kind"
-    kinds = {type.kind for type in types if type is not WHOLE}
-    if len(kinds) > 1:
+    if not types or len({type.kind for type in types if type is not WHOLE}) > 1:
         return f"{name.upper()} wants values of one kind"
     widest = max(types, key=lambda type: (type not in (WHOLE, FRACTION), type.high, type.name == "LREAL"))
     works: dict[str, Callable[..., Any]] = {
@@ -439,16 +436,14 @@ def _conversion(name: str, source: str | None, to: Scalar, types: list[Scalar]) 
         if source.upper() not in SCALARS:
             return f"{name.upper()} is not known"
         wanted = SCALARS[source.upper()]
-        fits = have.kind == wanted.kind and (have.kind != "int" or have is WHOLE or _inside(have, wanted))
+        fits = have.kind == wanted.kind and (
+            have.kind != "int" or have is WHOLE or (wanted.low <= have.low and have.high <= wanted.high)
+        )
         if not (fits or (have is WHOLE and wanted.kind == "real")) or (have.name == "LREAL" and wanted is REAL):
             return f"{name.upper()} wants {wanted.name}, {have.name} is given"
     if have.kind == "text" and to.kind != "text":
         return f"{name.upper()} reads texts; that is not known here"
     return to, lambda x: _convert(x, to)
-
-
-def _inside(a: Scalar, b: Scalar) -> bool:
-    return b.low <= a.low and a.high <= b.high
 
 
 def _convert(x: Any, to: Scalar) -> Any:

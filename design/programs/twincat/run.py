@@ -139,7 +139,7 @@ class Argument(NamedTuple):
     code: Code | None
 
 
-class _Text(Reader):
+class _Text(Reader[Code]):
     """Reads a file against the names of its project, unit by unit."""
 
     operators = Operators(
@@ -355,7 +355,7 @@ class _Text(Reader):
 
     def known(self) -> int:
         """Read a whole number that is known before the program runs."""
-        code: Code = self.expression()
+        code = self.expression()
         if not (code.fixed and isinstance(code.constant, int)):
             raise Fault("a known whole number is expected here")
         return int(code.constant)
@@ -446,7 +446,7 @@ class _Text(Reader):
             return line, _unvalued(self.routine_call(self.project.routines[key]).run)
         at = self.place(name)
         if self.accept(":="):
-            code: Code = self.expression()
+            code = self.expression()
             if not at.writable:
                 raise Fault(f"{name} cannot be assigned")
             return line, store(at, converted(code, at.type))
@@ -467,27 +467,21 @@ class _Text(Reader):
         self.expect(";")
         return lambda F: left
 
-    def condition(self) -> Run:
+    def condition(self, then: str = "") -> Run:
+        """Read a condition, and the word after it."""
         self.line = self.next.line
         code = self.expression()
         if not (isinstance(code.type, Scalar) and code.type.kind == "bool"):
             raise Fault(f"a condition is {type_name(code.type)}, expected BOOL")
+        if then:
+            self.expect(then)
         return self.guard(self.line, code.run)
 
     def branch(self) -> Run:
-        branches: list[tuple[Run | None, Run]] = []
-        word = "ELSIF"
-        while word == "ELSIF":
-            test = self.condition()
-            self.expect("THEN")
-            body, word = self.block("ELSIF", "ELSE", "END_IF")
-            branches.append((test, body))
-        if word == "ELSE":
-            branches.append((None, self.block("END_IF")[0]))
-        return choice(branches)
+        return choice(self.branches(lambda: self.condition("THEN"), self.block, ("ELSIF", "ELSE", "END_IF")))
 
     def switch(self) -> Run:
-        what: Code = self.expression()
+        what = self.expression()
         self.expect("OF")
         if not (isinstance(what.type, Scalar) and what.type.kind == "int"):
             raise Fault(f"CASE wants a whole number, {type_name(what.type)} is given")
@@ -532,8 +526,7 @@ class _Text(Reader):
         return range(low, high + 1)
 
     def whilst(self) -> Run:
-        test = self.condition()
-        self.expect("DO")
+        test = self.condition("DO")
         return runtime.loop(test, self.block("END_WHILE")[0], self.project.passes.spend)
 
     def until(self) -> Run:
@@ -570,18 +563,14 @@ class _Text(Reader):
     def counted(self, slot: int, codes: list[Code]) -> Run:
         runs = [code.run for code in codes]
 
-        def bounds(F: Frame) -> tuple[int, int, int]:
-            first, last, *by = [run(F) for run in runs]
-            if by and by[0] == 0:
-                raise Fault("FOR counts BY 0")
-            return first, last, by[0] if by else 1
+        def bounds(F: Frame) -> list[int]:
+            return [*(run(F) for run in runs), 1][:3]
 
         def keep(F: Frame, k: int) -> None:
             F[slot] = k
 
-        return runtime.count(
-            bounds, keep, self.block("END_FOR")[0], self.project.passes.spend, operator.itemgetter(slot)
-        )
+        body, spend = self.block("END_FOR")[0], self.project.passes.spend
+        return runtime.count(bounds, keep, body, spend, operator.itemgetter(slot), "FOR counts BY 0")
 
     def end_of_loop(self) -> int:
         """Find the end of a loop whose statements follow."""
@@ -626,9 +615,7 @@ class _Text(Reader):
 
     def primary(self) -> Code:
         if self.accept("("):
-            inner: Code = self.expression()
-            self.expect(")")
-            return replace(inner, place=None)
+            return replace(self.inner(), place=None)
         if word := self.accept("TRUE", "FALSE"):
             return constant(BOOL, word == "TRUE")
         if self.next.kind in _LITERALS:
@@ -694,7 +681,7 @@ class _Text(Reader):
     def element(self, at: Place) -> Place:
         if not isinstance(at.type, Array):
             raise Fault(f"{type_name(at.type)} has no elements")
-        codes: list[Code] = self.listed(self.expression)
+        codes = self.listed(self.expression)
         self.expect("]")
         base = at.index if at.type.inline else 0
         offset = _offset(codes, at.type, base if isinstance(base, int) else 0)
@@ -718,17 +705,15 @@ class _Text(Reader):
     def arguments(self) -> list[Argument]:
         """Read the arguments of a call in their brackets."""
         self.expect("(")
-        found: list[Argument] = []
-        while not self.accept(")"):
-            if found:
-                self.expect(",")
-            name, sign = "", self.tokens[self.at + 1].key
-            if sign in (":=", "=>"):
-                name = self.name().text
-                self.at += 1
-            empty = sign == "=>" and self.sees(",", ")")
-            found.append(Argument(name, sign if name else "", None if empty else self.expression()))
-        return found
+        return self.closed(self.argument)
+
+    def argument(self) -> Argument:
+        name, sign = "", self.tokens[self.at + 1].key
+        if sign in (":=", "=>"):
+            name = self.name().text
+            self.at += 1
+        empty = sign == "=>" and self.sees(",", ")")
+        return Argument(name, sign if name else "", None if empty else self.expression())
 
     def call(self, name: str) -> Code:
         if name in self.project.routines:

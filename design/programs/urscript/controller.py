@@ -106,7 +106,7 @@ class Controller:
         }
         return {
             **{name: Builtin(call) for name, call in (FUNCTIONS | plain).items()},
-            **{name: Builtin(_nothing) for name in SILENT},
+            **{name: Builtin(lambda *_, **__: None) for name in SILENT},
             **{name: Builtin(_not_followed(name)) for name in NOT_FOLLOWED},
             **{name: Builtin(call, waits=True) for name, call in waiting.items()},
         }
@@ -295,10 +295,6 @@ READING = 1.0  # s, that a person takes to confirm a message
 REST = 1.0  # s, that the robot stands still between one stretch and the next, whatever people do
 
 
-def _nothing(*values: Any, **named: Any) -> None:
-    """Accept a call that moves no joint and returns nothing."""
-
-
 def _not_followed(name: str) -> Callable[..., None]:
     def refuse(*values: Any, **named: Any) -> None:
         raise Fault(f"cannot be followed: {name}")
@@ -338,13 +334,12 @@ def _real(function: Callable[[float], float]) -> Callable[[Any], float]:
     return lambda f: function(f if type(f) is float else number(f))
 
 
-def _whole(function: Callable[[float], int]) -> Callable[[Any], int]:
-    return lambda f: function(f if type(f) is float else number(f))
-
-
+_REAL = ("sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: _real(getattr(math, name)) for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sqrt")},
-    **{name: _whole(getattr(math, name)) for name in ("floor", "ceil")},
+    **{
+        name: _real(getattr(math, name))
+        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil"]
+    },
     "atan2": lambda x, y: math.atan2(number(x), number(y)),
     "pow": lambda base, exponent: math.pow(number(base), number(exponent)),
     "log": lambda b, f: math.log(number(f), number(b)),

@@ -1,24 +1,22 @@
 """Universal Robots: a script that evaluates the run itself, and gives the drives one set point per control step."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from excitor.design.motion import Excitation, Move, Series
-from excitor.design.programs.plan import (
-    BACK,
-    END,
-    HOLD,
-    MEASURED,
-    OUT,
-    RAMP_IN,
-    RAMP_OUT,
-    SETTLE,
-    WARM_UP,
-    Plan,
-    Stretches,
+from excitor.design.programs.plan import MEASURED, SETTLE, Plan, Stretches
+from excitor.design.programs.target import (
+    CannotDrive,
+    comment,
+    filled,
+    fitting_steps,
+    fixed,
+    in_axes,
+    no_go_lines,
+    stated,
 )
-from excitor.design.programs.target import CannotDrive, Target, comment, fitting_steps, fixed, in_axes, no_go_lines
 from excitor.robots.arrays import FloatArray
 
 LOOK_AHEAD, GAIN = 0.03, 1000
@@ -28,84 +26,43 @@ BRAKING = (3.0, 40.0)  # rad/s2, between which a stop is as hard as the motion i
 SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
-_WORDS = (
-    "and break continue def elif else end enter_critical exit_critical false global halt if join kill local not or "
-    "pass return run sec thread true while xor sin cos tan floor ceil sqrt pow norm popup servoj movej movel movep "
-    "stopj sync sleep force struct log length"
-)
-
-TARGET = Target(
-    name="urscript",
-    title="Universal Robots URScript",
-    timing="A",
-    scheme="the script evaluates the run in every control step and commands it with servoj, ways out and back included",
-    angle_unit="rad",
-    sine_unit="rad",
-    decimals=12,
-    float_bits=64,
-    encoding="ascii",
-    longest_name=40,
-    reserved=frozenset(_WORDS.split()),
-    joints=6,
-    steps=(0.002, 0.008),
-    refuses=("override", "home", "payload"),
-    marks=True,
-    clients=("rtde_recorder.py",),
-    needs=(
-        "PolyScope 3.9 or 5.3, or newer (e-Series at 2 ms, CB3 at 8 ms); the script finds out which.",
-        "Speed slider at 100 %, no reduced mode, safety limits that allow the planned speeds.",
-        "The payload that the robot carries, set in the installation.",
-    ),
-    loading=(
-        "Copy the .script file to the controller by USB stick or SFTP.",
-        "Make an empty robot program, add Advanced > Script, choose File, load the .script file, save.",
-        "Move the robot to the home pose by hand.",
-        "Set the speed slider to 100 % and start the program. It stands still for 3 s while it compares the time that "
-        "its steps take, and refuses to go on below 100 %.",
-        "It moves slowly to where the run starts, then asks for the recorder. Continue starts the run.",
-        "If the speed falls, or steps take too long, it brakes and ends: with the motion's own peak acceleration (a, 3 "
-        "to 40 rad/s2, in the script's first stopj). A joint at speed v then leaves the checked path, straight on, by "
-        "v^2 / (2 a): 14 degrees at 3 rad/s with 18 rad/s2. Keep that free as well.",
-        "After any pause or protective stop press Stop, drive home, and start anew; never resume.",
-    ),
-    logs=("ur_rtde",),
-    logging=(
-        "Record RTDE (TCP port 30004) from a computer, with python3 rtde_recorder.py ADDRESS run.csv, which stops by "
-        "itself after the run, or with a recorder of your own: timestamp, "
-        "actual_q, actual_qd, actual_current, target_q, target_qd, target_qdd, speed_scaling, target_speed_fraction, "
-        "runtime_state, output_int_register_24.",
-        "Start the recorder when the program asks for it; stop it once output integer register 24 is back at 0.",
-        "Output integer register 24 tells the part of the run: 2 settle, 3 ramp-in, 101 ... warm-up periods, "
-        "1001 ... measured periods or moves, 4 ramp-out, 5 hold, 1 and 6 the ways out and back, 7 the end, and -1 that "
-        "the program gave up.",
-    ),
-    advice=(
-        "Pair actual_q with actual_current: servoj follows about 34 ms late, and target_moment is the controller's "
-        "own model. Discard recordings in which speed_scaling was below 1."
-    ),
-    assumed=(
-        "A thread that calls sync() makes one pass per control step, and servoj takes longer at a slider below 100 %; "
-        "so the script notices the slider, which no function of the language tells."
-    ),
-)
+TARGET = stated("urscript/targets.toml", "urscript")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write the script; `spacing` is not used, as there is no table."""
+    """Write the script, `run.script` filled in; `spacing` is not used, as there is no table."""
     axes = in_axes(plan, TARGET)
-    written = len(axes.out.moves) * 2 + len(_round(axes)[0])
+    series = axes.body.series
+    moves, repeats = axes.body.repeats() if series is None else ((), 1)
+    written = len(axes.out.moves) * 2 + len(moves)
     if written > MOST_MOVES:
         raise CannotDrive(
             f"urscript: run {plan.run!r} consists of {written} moves, a script holds {MOST_MOVES}; split the run"
         )
-    lines = [
-        *_header(plan),
-        "def ex_run():",
-        *_indented([*_preflight(axes, max(fitting_steps(plan, TARGET))), *_phases(axes)]),
-        "end",
-        "ex_run()",
-    ]
-    return {f"{name}.script": "\n".join(lines) + "\n"}
+    blends = any(move.blend > 0.0 for move in (*axes.out.moves, *moves))
+
+    def each(formula: str) -> str:
+        return "[" + ", ".join(formula.format(j=j) for j in range(len(axes.home))) + "]"
+
+    def made(move: Move) -> str:
+        """Write a move from rest to rest: with a blend only where some move has one."""
+        to = "ex_h" if np.array_equal(move.goal, axes.home) else _list(move.goal)
+        return f"ex_move({to}, {_real(move.duration)}{f', {_real(move.blend)}' if blends else ''})"
+
+    values = {
+        "ABORTED": ABORTED, "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, "header": _header(plan),
+        "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
+        "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
+        "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
+        "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "braking": _real(deceleration(axes)),
+        "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
+        "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0), "kg": f"{axes.payload or 0.0:g}",
+        "out": [made(move) for move in axes.out.moves], "back": [made(move) for move in axes.back.moves],
+        "rounds": [] if series else _rounds(moves, repeats, made), "series": series,
+    }  # fmt: skip
+    if series is not None:
+        values |= _series(series, axes.body.excitation)
+    return {f"{name}.script": "\n".join(filled("urscript/run.script", values)) + "\n"}
 
 
 def _header(plan: Plan) -> list[str]:
@@ -120,180 +77,25 @@ def deceleration(axes: Plan) -> float:
     return float(np.clip(np.ceil(10.0 * peak) / 10.0, *BRAKING))
 
 
-def _preflight(axes: Plan, unit: float) -> list[str]:
-    """Declare, and refuse to start."""
-    away = " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home)))
-    payload = []
-    if axes.payload is not None:
-        payload = [
-            f"if norm(get_target_payload() - {_real(axes.payload)}) > 0.05:",
-            f' ex_stop("Payload is not {axes.payload:g} kg")',
-            "end",
-        ]
-    return [
-        "global ex_dt = get_steptime()",
-        "global ex_n = 0",
-        "global ex_t = 0",
-        "global ex_q = get_actual_joint_positions()",
-        *_functions(deceleration(axes)),
-        *_profiles(axes),
-        *(_wave(axes.body.series) if axes.body.series is not None else []),
-        f"ex_h = {_list(axes.home)}",
-        "ex_mark(0)",
-        f"ex_u = {unit} / ex_dt",
-        "if norm(ex_u - floor(ex_u + 0.5)) > 0.000001:",
-        ' ex_stop("Control step does not fit")',
-        "end",
-        f"if {away}:",
-        ' ex_stop("Robot is not at home")',
-        "end",
-        *payload,
-        "ex_q = get_target_joint_positions()",
-        "ex_c = run ex_clock()",
-        "ex_rest(3.0)",
-        f"ex_move(ex_h, 1.0{_no_blend(axes)})",
-    ]
-
-
-def _functions(braking: float) -> list[str]:
-    return [line.replace("ex_a", _real(braking)) for line in _FUNCTIONS]
-
-
-_FUNCTIONS = [
-    "def ex_stop(ex_s):",
-    f" write_output_integer_register(24, {ABORTED})",
-    ' popup(ex_s, "Excitor", False, True, True)',
-    " halt",
-    "end",
-    "thread ex_clock():",
-    " while True:",
-    "  ex_t = ex_t + 1",
-    "  sync()",
-    " end",
-    "end",
-    "def ex_mark(ex_m):",
-    " write_output_integer_register(24, ex_m)",
-    " ex_n = 0",
-    " ex_t = 0",
-    "end",
-    "def ex_go():",
-    f" servoj(ex_q, 0, 0, ex_dt, {LOOK_AHEAD}, {GAIN})",
-    " ex_n = ex_n + 1",
-    f" if ex_t - ex_n > {SLOW} * ex_n:",
-    "  stopj(ex_a)",
-    '  ex_stop("Speed below 100 %, or steps took too long")',
-    " end",
-    "end",
-    "def ex_steps(ex_s):",
-    " return floor(ex_s / ex_dt + 0.5)",
-    "end",
-    "def ex_rest(ex_s):",
-    " local ex_i = ex_steps(ex_s)",
-    " while ex_i > 0:",
-    "  ex_go()",
-    "  ex_i = ex_i - 1",
-    " end",
-    "end",
-    "def ex_rise(ex_x):",
-    " return ex_x * ex_x * ex_x * ex_x * (35.0 - ex_x * (84.0 - ex_x * (70.0 - 20.0 * ex_x)))",
-    "end",
-]
-
-
-_RIDE = [
-    "def ex_ramp(ex_x):",
-    " return ex_x * ex_x * ex_x * ex_x * ex_x * (7.0 - ex_x * (14.0 - ex_x * (10.0 - 2.5 * ex_x)))",
-    "end",
-    "def ex_ride(ex_x, ex_s, ex_b):",
-    " if ex_x < ex_b and ex_x < ex_s - ex_b:",
-    "  return ex_b / (ex_s - ex_b) * ex_ramp(ex_x / ex_b)",
-    " end",
-    " if ex_x < ex_s - ex_b:",
-    "  return (ex_x - 0.5 * ex_b) / (ex_s - ex_b)",
-    " end",
-    " return 1.0 - ex_b / (ex_s - ex_b) * ex_ramp((ex_s - ex_x) / ex_b)",
-    "end",
-]
-
-
-def _blends(axes: Plan) -> bool:
-    return any(move.blend > 0.0 for move in (*axes.out.moves, *_round(axes)[0]))
-
-
-def _round(axes: Plan) -> tuple[tuple[Move, ...], int]:
-    """Return the moves of one round, and their number of rounds; none of a series."""
-    return axes.body.repeats() if axes.body.series is None else ((), 1)
-
-
-def _no_blend(axes: Plan) -> str:
-    return ", 0.0" if _blends(axes) else ""
-
-
-def _profiles(axes: Plan) -> list[str]:
-    """Write the moves from rest to rest: with blends only where a move has one."""
-    n = len(axes.home)
-
-    def each(formula: str) -> str:
-        return "[" + ", ".join(formula.format(j=j) for j in range(n)) + "]"
-
-    blends = _blends(axes)
-    return [
-        *(_RIDE if blends else []),
-        f"def ex_move(ex_to, ex_s{', ex_b' if blends else ''}):",
-        f" local ex_f = {each('ex_q[{j}]')}",
-        f" local ex_d = {each('ex_to[{j}] - ex_q[{j}]')}",
-        " local ex_m = ex_steps(ex_s)",
-        " local ex_i = 0",
-        " while ex_i < ex_m:",
-        "  ex_i = ex_i + 1",
-        "  local ex_e = ex_rise(1.0 * ex_i / ex_m)",
-        *(["  if ex_b > 0.0:", "   ex_e = ex_ride(1.0 * ex_i * ex_dt, ex_s, ex_b)", "  end"] if blends else []),
-        f"  ex_q = {each('ex_f[{j}] + ex_e * ex_d[{j}]')}",
-        "  ex_go()",
-        " end",
-        "end",
-    ]
-
-
-def _wave(body: Series) -> list[str]:
-    """Write the series: steps from `ex_i` to `ex_m`, the envelope rises (ex_g > 0), falls (ex_g < 0) or stays at 1."""
-    used = [k for k, a in enumerate(body.harmonics) if _is_written(body.sines[:, k], body.cosines[:, k])]
+def _series(body: Series, e: Excitation) -> dict[str, Any]:
+    """Tell the series: its sums of waves, and its seconds."""
+    waves = [[*body.sines[:, k], *body.cosines[:, k]] for k in range(len(body.harmonics))]
+    used = [k for k, values in enumerate(waves) if any(_real(x) != "0.0" for x in values)]
     highest = max((body.harmonics[k] for k in used), default=0)
     recurrence = [
         line
         for k in range(2, highest + 1)
         for line in (
-            f"  local ex_s{k} = ex_s{k - 1} * ex_c1 + ex_c{k - 1} * ex_s1",
-            f"  local ex_c{k} = ex_c{k - 1} * ex_c1 - ex_s{k - 1} * ex_s1",
+            f"local ex_s{k} = ex_s{k - 1} * ex_c1 + ex_c{k - 1} * ex_s1",
+            f"local ex_c{k} = ex_c{k - 1} * ex_c1 - ex_s{k - 1} * ex_s1",
         )
     ]
-    return [
-        f"global ex_p = ex_steps({_real(body.period)})",
-        "global ex_w = 6.283185307179586 / ex_p",
-        "def ex_wave(ex_i, ex_m, ex_g):",
-        " while ex_i < ex_m:",
-        "  ex_i = ex_i + 1",
-        "  local ex_e = ex_rise(1.0 + ex_g * ex_i)",
-        "  local ex_s1 = sin(ex_w * ex_i)",
-        "  local ex_c1 = cos(ex_w * ex_i)",
-        *recurrence,
-        *(f"  ex_q[{j}] = {_joint(body, j, used)}" for j in range(len(body.center))),
-        "  ex_go()",
-        " end",
-        "end",
-        "def ex_turns(ex_m, ex_all):",
-        " local ex_i = 0",
-        " while ex_i < ex_all:",
-        "  ex_i = ex_i + 1",
-        "  ex_mark(ex_m + ex_i)",
-        "  ex_wave(0, ex_p, 0.0)",
-        " end",
-        "end",
-    ]
-
-
-def _is_written(*coefficients: FloatArray) -> bool:
-    return any(_real(x) != "0.0" for values in coefficients for x in values)
+    seconds = {"settle": e.settle, "ramp": e.ramp, "hold": e.hold}
+    return {
+        **{part: _real(value) if value > 0.0 else "" for part, value in seconds.items()},
+        "period": _real(body.period), "warm_up": e.warm_up, "measured": e.measured, "recurrence": recurrence,
+        "sums": [f"ex_q[{j}] = {_joint(body, j, used)}" for j in range(len(body.center))],
+    }  # fmt: skip
 
 
 def _joint(body: Series, j: int, used: Iterable[int]) -> str:
@@ -308,57 +110,15 @@ def _joint(body: Series, j: int, used: Iterable[int]) -> str:
     return _real(body.center[j]) + (f" + ex_e * (0.0{terms})" if terms else "")
 
 
-def _phases(axes: Plan) -> list[str]:
-    out = [_move(axes, move) for move in axes.out.moves]
-    back = [_move(axes, move) for move in axes.back.moves]
-    main = _rounds(axes) if axes.body.series is None else _series(axes.body.excitation)
-    return [
-        *([f"ex_mark({OUT})", *out, "ex_mark(0)"] if out else []),
-        "ex_rest(1.0)",
-        "stopj(3.0)",
-        'popup("Start the recorder, then continue", "Excitor", False, False, True)',
-        *main,
-        "ex_mark(0)",
-        "ex_rest(1.0)",
-        *([f"ex_mark({BACK})", *back] if back else []),
-        "stopj(3.0)",
-        f"ex_mark({END})",
-        "halt",
-    ]
-
-
-def _move(axes: Plan, move: Move) -> str:
-    blend = f", {_real(move.blend)}" if _blends(axes) else ""
-    to = "ex_h" if np.array_equal(move.goal, axes.home) else _list(move.goal)
-    return f"ex_move({to}, {_real(move.duration)}{blend})"
-
-
-def _series(e: Excitation) -> list[str]:
-    ramp = f"ex_steps({_real(e.ramp)})"
-    return [
-        *([f"ex_mark({SETTLE})", f"ex_rest({_real(e.settle)})"] if e.settle > 0.0 else []),
-        *([f"ex_mark({RAMP_IN})", f"ex_r = {ramp}", "ex_wave(-ex_r, 0, 1.0 / ex_r)"] if e.ramp > 0.0 else []),
-        *([f"ex_turns({WARM_UP}, {e.warm_up})"] if e.warm_up else []),
-        f"ex_turns({MEASURED}, {e.measured})",
-        *([f"ex_mark({RAMP_OUT})", "ex_wave(0, ex_r, -1.0 / ex_r)"] if e.ramp > 0.0 else []),
-        *([f"ex_mark({HOLD})", f"ex_rest({_real(e.hold)})"] if e.hold > 0.0 else []),
-    ]
-
-
-def _rounds(axes: Plan) -> list[str]:
+def _rounds(moves: Iterable[Move], repeats: int, made: Callable[[Move], str]) -> list[str]:
     lines: list[str] = []
-    moves, repeats = _round(axes)
     for move in moves:
         if move.measured:
             lines += [" ex_k = ex_k + 1", f" ex_mark({MEASURED} + ex_k)"]
         else:
             lines.append(f" ex_mark({SETTLE})")
-        lines.append(" " + _move(axes, move))
+        lines.append(" " + made(move))
     return ["ex_k = 0", "ex_j = 0", f"while ex_j < {repeats}:", " ex_j = ex_j + 1", *lines, "end"]
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [" " + line for line in lines]
 
 
 def _list(values: FloatArray) -> str:

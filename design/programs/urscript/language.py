@@ -78,6 +78,10 @@ class Unset:
     __hash__ = object.__hash__
 
 
+def _itemwise(op: Callable[[Any, Any], Any], *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    return lambda self, other: _each(op, other, self) if swapped else _each(op, self, other)
+
+
 class Array(list[Any]):
     """A list. `shared` once it was assigned as a whole: whether that copies is not documented."""
 
@@ -88,27 +92,13 @@ class Array(list[Any]):
         self.shared = False
 
     __lt__ = __gt__ = __le__ = __ge__ = __imul__ = __iadd__ = _refuse
-
-    def __add__(self, other: Any) -> "Array":
-        return _each(operator.add, self, other)
-
-    def __sub__(self, other: Any) -> "Array":
-        return _each(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> "Array":
-        return _each(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> "Array":
-        return _each(operator.mul, self, other)
-
-    def __truediv__(self, other: Any) -> "Array":
-        return _each(divide, self, other)
+    __add__ = __radd__ = _itemwise(operator.add)
+    __sub__, __rsub__ = _itemwise(operator.sub), _itemwise(operator.sub, swapped=True)
+    __mul__ = __rmul__ = _itemwise(operator.mul)
+    __truediv__ = _itemwise(lambda a, b: divide(a, b))
 
     def __neg__(self) -> "Array":
         return _each(operator.mul, -1, self)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
 
 
 class Pose(Array):
@@ -340,7 +330,7 @@ class Runtime:
                 raise Fault(f"{name!r} is a function, and is assigned a value", line)
 
 
-class _Script(Reader):
+class _Script(Reader[Expression]):
     """Reads the statements of one function; every one becomes a function of a frame as soon as it is read."""
 
     operators = Operators(
@@ -487,14 +477,7 @@ class _Script(Reader):
         return Statement(loop(test, body.run, spend))
 
     def branch(self) -> Statement:
-        branches: list[tuple[Run | None, Statement]] = []
-        word = "elif"
-        while word == "elif":
-            test = self.test()
-            body, word = self.suite("elif", "else", "end")
-            branches.append((test, body))
-        if word == "else":
-            branches.append((None, self.suite("end")[0]))
+        branches = self.branches(self.test, self.suite, ("elif", "else", "end"))
         if any(body.waits for _, body in branches):
             return Statement(_slow_choice(branches), waits=True)
         return Statement(choice([(test, body.run) for test, body in branches]))
@@ -516,8 +499,7 @@ class _Script(Reader):
             value = _literal(token)
             return Expression(lambda f: value, value, truth=isinstance(value, bool))
         if key == "(":
-            inner: Expression = self.expression()
-            self.expect(")")
+            inner = self.inner()
             return Expression(inner.run, inner.constant, inner.local, inner.truth)
         if key == "[":
             runs = self.items()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines
+from excitor.design.programs.target import comment, fixed, in_axes, no_go_lines, stated
 from excitor.design.programs.way_points import (
     Leg,
     Part,
@@ -18,52 +18,7 @@ from excitor.design.programs.way_points import (
     way,
 )
 
-_RESERVED = """
-abs accel and appro asc begin blend bool break call case chr clock clr cls cos decel default delay dio do
-else elseif end endfor endif endswitch endwhile false find flange for frame get getmonitorspeed getmoveid herej if ins
-insert int ispowered jointrx leave len link log max mdesc mid min movec movej movel not num or pointrx popupmsg power
-put putln reach resetmotion return ride rmax round sel size start stop step string switch tan tmax to tool trsf true
-type until userpage val3 vel wait waitendmove while workingmode world
-"""
-
-TARGET = Target(
-    name="val3",
-    title="Staubli VAL3",
-    timing="C",
-    scheme="blended joint moves from way-point to way-point; the speed of each makes its time, approximately",
-    angle_unit="deg",
-    sine_unit=None,
-    decimals=6,
-    float_bits=64,
-    longest_name=15,
-    reserved=frozenset(_RESERVED.split()),
-    joints=6,
-    spacing=0.1,
-    approximate=True,
-    refuses=("override", "mode", "home"),
-    marks=True,
-    needs=(
-        "a CS8 or CS9 controller with VAL3 s7 or later",
-        "a recorder of your own that reads the public data nLog and nMark, and measured positions and currents",
-        "tool and load of the flange set on the controller: VAL3 has no way to ask for them",
-    ),
-    loading=(
-        "Copy the folder to the controller's applications (usrapp) and open it.",
-        "Check that nTopSpeed in the application's data are your arm's axis speeds at 100 %: they make its times.",
-        "Select local or remote mode, power, monitor speed 100 %, robot at the home pose; start the application.",
-        "Its questions are on the user page: answer with any key; it then looks at mode and monitor speed again. "
-        "Stop it with the stop key.",
-        "MOVE/HOLD holds the arm, and a second press resumes in the middle of the run: after a hold stop the "
-        "application, drive home and start it anew.",
-    ),
-    logging=(
-        "The program stops and asks for the recorder to be started, and sets nLog to 1; at the end it sets 0.",
-        "nMark tells which part of the run begins. Copy the log off the recorder.",
-    ),
-    advice="Use measured positions only, never the planned ones, and re-estimate the period from them.",
-    assumed="joint moves are synchronous and go at their percent of nTopSpeed, blends cost no time, getMoveId counts "
-    "finished moves, get waits for a key; movej carries no time, so the executed motion is known approximately only",
-)
+TARGET = stated("val3/targets.toml", "val3")
 
 _AHEAD = 20  # moves that wait in the controller: more have overrun its buffer
 

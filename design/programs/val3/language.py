@@ -267,7 +267,7 @@ def _tokens(code: Code) -> list[Token]:
     return [*tokens, Token("end", "", code.line + code.text.count("\n"), "")]
 
 
-class _Program(Reader):
+class _Program(Reader[Typed]):
     """Reads a program's lines; every statement becomes a function of a frame as soon as it is read.
 
     What does not fit the data or the instructions counts once the whole text could be read.
@@ -349,15 +349,7 @@ class _Program(Reader):
         return self.guard(line, value)
 
     def branch(self) -> Run:
-        branches: list[tuple[Run | None, Run]] = []
-        word = "elseif"
-        while word == "elseif":
-            condition = self.line("bool")
-            body, word = self.block("elseif", "else", "endif")
-            branches.append((condition, body))
-        if word == "else":
-            branches.append((None, self.block("endif")[0]))
-        return runtime.choice(branches)
+        return runtime.choice(self.branches(lambda: self.line("bool"), self.block, ("elseif", "else", "endif")))
 
     def count(self) -> Run:
         kind, store = self.place()
@@ -371,12 +363,9 @@ class _Program(Reader):
         self.done()
 
         def bounds(frame: Frame) -> tuple[float, float, float]:
-            values = first(frame), last(frame), step(frame)
-            if values[2] == 0.0:
-                raise Fault("the step of for is 0")
-            return values
+            return first(frame), last(frame), step(frame)
 
-        return runtime.count(bounds, store, self.block("endfor")[0], self.runner.turn)
+        return runtime.count(bounds, store, self.block("endfor")[0], self.runner.turn, zero="the step of for is 0")
 
     def whilst(self) -> Run:
         condition = self.line("bool")
@@ -424,7 +413,7 @@ class _Program(Reader):
         called = self.runner.codes.get(name)
         if called is None:
             self.wrong(f"there is no program called {name!r}")
-        given = self.arguments()
+        given = self.closed(self.expression)
         wanted = given if called is None else called.parameters
         if len(given) != len(wanted):
             self.wrong(f"{name!r} takes {len(wanted)} arguments, not {len(given)}")
@@ -450,7 +439,7 @@ class _Program(Reader):
         if called and self.sees("wait"):
             self.take()
             self.expect("(")
-            given = self.arguments()
+            given = self.closed(self.expression)
             if len(given) != 1:
                 self.wrong("wait takes one condition")
                 return _leaving("")
@@ -485,9 +474,7 @@ class _Program(Reader):
             value: Any = float(text) if kind == "num" else text[1:-1]
             return kind, lambda frame: value
         if key == "(":
-            inner: Typed = self.expression()
-            self.expect(")")
-            return inner
+            return self.inner()
         if kind != "name" or key in _CLOSERS:
             raise Fault(f"found {text.strip() or 'the end of the line'!r}, expected a value", line)
         if key in ("true", "false"):
@@ -511,22 +498,13 @@ class _Program(Reader):
         y, act = self.of(kind, right), _OPERATORS[op]
         return kind if op in "+-*/%" else "bool", lambda frame: act(x(frame), y(frame))
 
-    def arguments(self, closer: str = ")") -> list[Typed]:
-        """Read what stands before a closing bracket, which is taken."""
-        found: list[Typed] = []
-        while not self.accept(closer):
-            if found:
-                self.expect(",")
-            found.append(self.expression())
-        return found
-
     def function(self, name: str) -> Typed:
         function = self.runner.functions.get(name.lower())
         if function is None:
             self.wrong(f"there is no instruction called {name!r}")
-            self.arguments()
+            self.closed(self.expression)
             return ANY, _leaving("")
-        given, n = self.arguments(), len(function.arguments)
+        given, n = self.closed(self.expression), len(function.arguments)
         if len(given) > n or (len(given) < n and not function.more):
             self.wrong(f"{name} takes {n} arguments, not {len(given)}")
         pairs = zip(given, function.arguments, strict=False)
@@ -576,7 +554,7 @@ class _Program(Reader):
         shared = None if name in self.local else self.runner.data.get(name, [])
         at = None
         if self.accept("["):
-            indices = self.arguments("]")
+            indices = self.closed(self.expression, "]")
             if len(indices) != 1:
                 self.fail("arrays have one index")
             at = self.of("num", indices[0])

@@ -1,19 +1,25 @@
 """Joints become a controller's axes and come back; what a controller cannot do is refused in a sentence."""
 
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
-from excitor.design.programs.plan import Stretches
+from excitor.design.programs import registry, target
+from excitor.design.programs.plan import MEASURED, Stretches
 from excitor.design.programs.target import (
     CannotDrive,
     Target,
     axes_of,
     check,
+    filled,
     fitting_steps,
     from_axes,
     in_axes,
+    stated,
     to_axes,
     units,
 )
@@ -140,3 +146,41 @@ def test_every_time_of_a_plan_counts(plan_of):
     longer = (replace(first, time=first.time + 0.002), *others)
     twice = replace(slow.body, segments=longer * 2)  # an even number of odd times adds up to even
     assert fitting_steps(replace(slow, body=twice), fast) == (0.002,)
+
+
+TEMPLATE = """{% for line in head %}
+{{ line }}
+{% endfor %}
+def {{ name }}_run():
+{% if fast %}
+ quick()
+{% endif %}
+ mark({{ MEASURED }})
+"""
+
+
+def test_a_template_is_filled_in(monkeypatch):
+    monkeypatch.setattr(target, "file_text", {"a": TEMPLATE}.__getitem__)
+    target._templates.cache_clear()
+    try:
+        values = {"head": ["# 1 < 2", "# {{ name }}"], "name": "x", "fast": False}
+        first, last = ["# 1 < 2", "# {{ name }}", "def x_run():"], f" mark({MEASURED})"  # values are no templates
+        assert filled("a", values) == [*first, last]
+        assert filled("a", {**values, "fast": True, "head": []}) == ["def x_run():", " quick()", last]
+        with pytest.raises(UndefinedError, match="fast"):
+            filled("a", {"name": "x", "head": []})
+    finally:
+        target._templates.cache_clear()
+
+
+def test_every_target_is_stated_in_a_data_file():
+    folder = Path(target.__file__).parent
+    files = {
+        name: path.relative_to(folder) for path in folder.rglob("*.toml") for name in tomllib.loads(path.read_text())
+    }
+    assert set(files) == set(registry.NAMES)
+    for name, file in files.items():
+        made, plain = registry.emitter(name).TARGET, stated(file.as_posix(), name)
+        assert made == replace(plain, reserved=made.reserved)
+        assert made.reserved >= plain.reserved
+        assert all(sentence.strip() == sentence for sentence in (*made.needs, *made.loading, *made.logging))
