@@ -38,6 +38,11 @@ AlarmKind = Literal["step", "drift"]
 
 
 GroupKind = Literal["load", "friction", "unexplained"]
+LOAD = ("MX", "MY", "MZ", "M")  # of a load, judged; its inertia is fitted beside them, but tells little
+MOST_SAMPLES = 400  # of a cycle, where the campaign thins nothing: more are averaged in blocks
+_RIDGE = 1e-6  # of a column's square: directions that a cycle does not show stay at 0
+_NOTHING = 1e-9  # of the largest column: no more than rounding
+_QUIET = 1e-3  # of sigma: residuals below are as good as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,13 +356,6 @@ def _sentence(alarm: Alarm) -> str:
         f"{group.joint} shows {factor:.2f} times the torque that neither load nor friction explains;"
         " look for vibration, a collision or wear"
     )
-
-
-LOAD = ("MX", "MY", "MZ", "M")  # of a load, judged; its inertia is fitted beside them, but tells little
-MOST_SAMPLES = 400  # of a cycle, where the campaign thins nothing: more are averaged in blocks
-_RIDGE = 1e-6  # of a column's square: directions that a cycle does not show stay at 0
-_NOTHING = 1e-9  # of the largest column: no more than rounding
-_QUIET = 1e-3  # of sigma: residuals below are as good as none
 
 
 @dataclass(frozen=True, eq=False, slots=True)

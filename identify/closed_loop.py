@@ -53,6 +53,11 @@ _DAMPINGS, _LEAST_DAMPING = 10, 0.02
 _TOO_FAR = 2.0
 _SMALL = 0.1  # relative residual
 _HALVINGS = 4  # of a step that leads out of control
+Sensitivity = Literal["simulated", "regressor"]
+CHANGE = 1e-3  # of all torques: what a parameter is changed by where sensitivities are simulated
+SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more digits
+_SOLID = ("XX", "YY", "ZZ", "M")  # alone, any of these gives kinetic energy that is never negative; so do rotors
+_START_POSES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +317,6 @@ def assumption(replay: Replay) -> list[str]:
         return []
     which = "every run" if len(replay.assumed) == len(replay.runs) else ", ".join(replay.assumed)
     return [f"The reference of {which} is not known; the measured motion was taken for it."]
-
-
-Sensitivity = Literal["simulated", "regressor"]
-CHANGE = 1e-3  # of all torques: what a parameter is changed by where sensitivities are simulated
-SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more digits
 
 
 def input_error(
@@ -585,10 +585,6 @@ def full_parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
     if chi.shape != (n,) or not np.isfinite(chi).all():
         raise ValueError(f"chi has shape {chi.shape}, expected {n} finite numbers, one a parameter of the robot")
     return chi
-
-
-_SOLID = ("XX", "YY", "ZZ", "M")  # alone, any of these gives kinetic energy that is never negative; so do rotors
-_START_POSES = 100
 
 
 def regular_start(robot: Robot, motion: Motion, inertia: FloatArray, columns: IntArray) -> FloatArray:

@@ -34,6 +34,10 @@ from excitor.robots.robot import Robot
 _INSIDE = 1e-6  # of a bound's size: how far inside the solver must stay, so that bounds hold to the last digit
 COSTLY = 0.1  # of the residual: bodies that cost more contradict the data, and are not handed out for the estimate
 Solver = Literal["CLARABEL", "SCS"]
+_RANK = 1e-10  # of the largest singular value in coordinates of the prior; below, data say nothing
+_NARROW = 1e-5  # of the size of what is limited: the least room between bounds
+_NOISE = 1e-4  # of the rms torque: residuals of simulated data are not believed to be smaller
+WEIGHTS = np.logspace(0.0, 3.0, 13)  # of the prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +359,6 @@ def _prior_cost(task: Task, v: FloatArray) -> float:
     return task.prior.weight * (cost + 0.5 * float(np.sum((v - place.v0)[place.drives] ** 2)))
 
 
-_RANK = 1e-10  # of the largest singular value in coordinates of the prior; below, data say nothing
-_NARROW = 1e-5  # of the size of what is limited: the least room between bounds
-_NOISE = 1e-4  # of the rms torque: residuals of simulated data are not believed to be smaller
-
-
 @one_blas_thread()
 def pose(
     factors: Factors,
@@ -493,9 +492,6 @@ def consistent_of(
     C = estimate.covariance if covariance is None else np.asarray(covariance, dtype=float)
     factors = _factors(estimate, robot, columns, _root_of_information(C, estimate.names))
     return consistent_fit(factors, robot, prior=prior, bounds=bounds, sigma={(0, 0): 1.0})
-
-
-WEIGHTS = np.logspace(0.0, 3.0, 13)  # of the prior
 
 
 def prior_weight(parts: Sequence[Factors], robot: Robot, sigma: Mapping[tuple[int, int], float]) -> float:

@@ -27,6 +27,28 @@ FEW_SAMPLES = 5  # a joint, for each base parameter
 
 
 Level = Literal["unusable", "doubtful", "note"]
+STILL = 1e-3  # rad or m: a joint that covers less does not move
+TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the sign of a velocity is noise
+LONGEST = 0.1  # s, that torques may be late or early
+GRID = 20  # coarse shifts to either side
+STEPS = 5  # towards the shift at which the model is linearised
+SURE = 5.0  # σ: residuals are rarely white
+LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
+COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
+    "unusable": (0.05, 0.5),
+    "doubtful": (0.003, 0.03),
+    "note": (0.001, 0.01),
+}
+TOO_FAST = (1.1, 3.0)  # of the velocity limit: doubtful, unusable
+WILD = 1e6  # no joint of a robot goes so far, or takes so much, in SI units
+DEGREES = 180.0 / np.pi
+STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
+WINDOWS = 100  # a run is cut into so many pieces to compare increments
+SCALES = (0.25, 4.0)  # a prior may be off so far
+PERHAPS = (0.1, 10.0)  # a prior might be off so far, if no unit explains it
+TELLING = 0.5  # share of a channel's power, friction apart, from which the prior's torque tells its scale
+DEAD = 1e-3  # of the prior's torque: a channel that varies less says nothing
+CLIPPED = 0.05  # of the samples: from here on, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +229,6 @@ def _check_fits(robot: Robot, runs: Sequence[Samples]) -> None:
             raise ValueError(f"run {run.run!r} has {len(run)} samples, expected at least 10")
 
 
-STILL = 1e-3  # rad or m: a joint that covers less does not move
-TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the sign of a velocity is noise
-
-
 def moving_joints(robot: Robot, run: Samples) -> BoolArray:
     """Mark the joints that move in a run, (n_joints,); those that the robot locks count as still."""
     moves = np.ptp(run.motion.q, axis=0) > STILL
@@ -229,18 +247,6 @@ def fit_factor(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 def several(names: list[str] | tuple[str, ...]) -> str:
     """Write names as a list that can be read."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
-
-
-LONGEST = 0.1  # s, that torques may be late or early
-GRID = 20  # coarse shifts to either side
-STEPS = 5  # towards the shift at which the model is linearised
-SURE = 5.0  # σ: residuals are rarely white
-LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
-COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
-    "unusable": (0.05, 0.5),
-    "doubtful": (0.003, 0.03),
-    "note": (0.001, 0.01),
-}
 
 
 def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Finding]:
@@ -378,13 +384,6 @@ def _orthonormal(W: FloatArray) -> FloatArray:
     norms = np.linalg.norm(W, axis=0)
     U, values, _ = np.linalg.svd(W[:, norms > 0.0] / norms[norms > 0.0], full_matrices=False)
     return np.asarray(U[:, values > 1e-9 * values[0]])
-
-
-TOO_FAST = (1.1, 3.0)  # of the velocity limit: doubtful, unusable
-WILD = 1e6  # no joint of a robot goes so far, or takes so much, in SI units
-DEGREES = 180.0 / np.pi
-STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
-WINDOWS = 100  # a run is cut into so many pieces to compare increments
 
 
 def check_values(runs: Sequence[Samples]) -> Iterator[Finding]:
@@ -577,13 +576,6 @@ def _reversal_finding(robot: Robot, term: FrictionTerm, count: int) -> Finding:
         f"add a run that moves it to and fro, or leave {several(offsets or dry)} out of the model",
         {"joints": tuple(joints), "reversals": float(count), "parameters": tuple(dict.fromkeys([*dry, *offsets]))},
     )
-
-
-SCALES = (0.25, 4.0)  # a prior may be off so far
-PERHAPS = (0.1, 10.0)  # a prior might be off so far, if no unit explains it
-TELLING = 0.5  # share of a channel's power, friction apart, from which the prior's torque tells its scale
-DEAD = 1e-3  # of the prior's torque: a channel that varies less says nothing
-CLIPPED = 0.05  # of the samples: from here on, unusable
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ NEGLIGIBLE = 1e-6  # share of torque below which a load counts as not felt
 AGREEMENT = 2.0  # in σ: how far gains of a smaller model may be from those of the whole one
 LOST = 2.0  # gap below which total least squares may come out along any of several directions
 CURED = 1.5  # by how much leaving out faint parameters must raise the gap: a weak drive's gap hardly feels it
+STEPS = 20  # reweightings; three to six are usual
+FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
+SETTLED = 1e-10  # relative change of the noise that ends them
+ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
+SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +286,6 @@ def _percent(x: float) -> str:
     return f"{100.0 * x:.2g} %"
 
 
-STEPS = 20  # reweightings; three to six are usual
-FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
-SETTLED = 1e-10  # relative change of the noise that ends them
-
-
 @one_blas_thread()
 def signal_fit(system: GainSystem) -> GainFit:
     """Total least squares with noise in the signals only, each drive's of its own size.
@@ -513,10 +513,6 @@ def _memory(rho: FloatArray) -> int:
     pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs <= 0.0)
     return 2 * int(ends[0] if ends.size else len(pairs)) or 1
-
-
-ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
-SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,6 +24,7 @@ from excitor.robots.robot import Motion, Robot
 
 By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
+CHUNK = 4096  # samples at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -307,9 +308,6 @@ def total(factors: Factors, weights: FloatArray) -> FloatArray:
 def residual_norms(factors: Factors, beta: FloatArray) -> FloatArray:
     """Norm of y - W β in each group, (n_groups,)."""
     return np.asarray(np.linalg.norm(factors.R @ np.append(-beta, 1.0), axis=1))
-
-
-CHUNK = 4096  # samples at once
 
 
 @one_blas_thread()

@@ -34,6 +34,9 @@ MAX_ITERATIONS = 10
 SETTLED = 0.25  # of standard deviations: instruments of any of these models are as good
 WEAK = 10.0  # the usual rule: of F below, IV keeps more than a tenth of least squares' bias
 USELESS = 1.0  # what instruments that have nothing to do with the columns reach by chance
+LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
+COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow
+EXACT = 1e-9  # of the torques: what instruments leave that is smaller is rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -142,11 +145,6 @@ def instrument_strength(Q_Z: FloatArray, W: FloatArray, names: tuple[str, ...]) 
     order = np.argsort(share)[::-1]
     largest = [names[k] for k in order[:3] if share[k] > 0.5 * share[order[0]]]
     return Strength(np.minimum(correlation, 1.0), float(F), tuple(largest))
-
-
-LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
-COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow
-EXACT = 1e-9  # of the torques: what instruments leave that is smaller is rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)

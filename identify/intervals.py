@@ -28,6 +28,10 @@ LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks 
 LEVEL = 0.95
 DRAWS = 1000  # of the bootstrap
 SINGULAR = 1e8  # condition from which a draw's normal equations are solved by their singular values
+FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
+LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
+CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
+LISTED_LAGS = 50
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -236,11 +240,6 @@ def intervals_of(
     )
 
 
-FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
-LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
-CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
-
-
 @one_blas_thread()
 def spectral_intervals(
     regression: Regression, estimate: Estimate, runs: Sequence[Samples] = (), *, system: WhitenedSystem | None = None
@@ -379,9 +378,6 @@ def _density(bands: Sequence[_Band]) -> tuple[float, float]:
 def _count(band: _Band) -> float:
     """Count the numbers in a band, whether the fit left them free or not."""
     return band.free + float(np.trace(band.gram))
-
-
-LISTED_LAGS = 50
 
 
 @dataclass(frozen=True, eq=False, slots=True)

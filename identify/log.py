@@ -21,19 +21,6 @@ from excitor.robots.robot import Robot
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Signal:
-    """One quantity of all joints, in SI units, sampled together."""
-
-    kind: Kind
-    side: Side
-    values: FloatArray  # (n_samples, n_joints)
-
-    def __post_init__(self) -> None:
-        freeze(self, values="n_samples n_joints")
-
-
 Quantity = Literal[
     "position",
     "velocity",
@@ -49,6 +36,31 @@ Quantity = Literal[
 ]
 Role = Literal["measured", "reference", "unknown"]
 ChannelSide = Literal["joint", "motor", "unknown"]
+CURRENT = "current to torque"
+UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
+_GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
+EVEN = 0.01  # of an interval: stamps that deviate less are even
+LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
+SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
+_TOGETHER = 10  # steps of a jittering clock
+MOST_MISSING = 0.3  # of all samples
+_NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
+_RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
+Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
+SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
+_MOST_SPIKES = 1e-3  # of all samples: more are no accidents
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Signal:
+    """One quantity of all joints, in SI units, sampled together."""
+
+    kind: Kind
+    side: Side
+    values: FloatArray  # (n_samples, n_joints)
+
+    def __post_init__(self) -> None:
+        freeze(self, values="n_samples n_joints")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -209,9 +221,6 @@ class MeasuredSignals:
     start: float = 0.0  # s from the file's beginning, of the first sample
 
 
-CURRENT = "current to torque"
-
-
 def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     """Convert positions and torques to the joint side: q = N⁻¹ q_motor, τ = Nᵀ τ_motor, currents through their law."""
     position = log.signal("position")
@@ -251,11 +260,6 @@ def _velocities(robot: Robot, log: Log) -> FloatArray | None:
     return np.asarray(joint_positions(robot, velocity.values) - joint_positions(robot, 0.0 * velocity.values[:1]))
 
 
-UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
-
-_GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
-
-
 def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) -> None:
     """Refuse values that are no measurements: not a number, infinite, or left over in uninitialised memory."""
     bad = np.flatnonzero(~(np.abs(values) < UNINITIALISED))
@@ -263,17 +267,6 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
         more = f" ({bad.size} such rows)" if bad.size > 1 else ""
         k = int(bad[0])
         raise InvalidLog(str(path), f"{name} is {values[k]:g}, which nothing measures{more}; cut it", int(rows[k]))
-
-
-EVEN = 0.01  # of an interval: stamps that deviate less are even
-LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
-SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
-_TOGETHER = 10  # steps of a jittering clock
-MOST_MISSING = 0.3  # of all samples
-_NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
-_RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
-
-Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,10 +443,6 @@ def gaps_of(clocks: Iterable[Stamps]) -> tuple[Span, ...]:
         else:
             found.append((a, b))
     return tuple(found)
-
-
-SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
-_MOST_SPIKES = 1e-3  # of all samples: more are no accidents
 
 
 def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatArray, str]:

@@ -77,6 +77,34 @@ from excitor.robots.plugins import Members
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Servo, TrackedMotion
 
+FOLDS = 5  # stretches of time of every run
+WEIGHTS = np.logspace(-4.0, 4.0, 17)  # of the prior against rows divided by their deviation
+LEAST_SIZE = 1e-3  # of what a parameter would be if it made all torque: a prior is never believed more closely
+VARIANCE = 1e8  # of P0, in units of each parameter's own size squared: nothing is known
+SEGMENTS = 8  # of each run, for the test: long beside the time over which errors are alike
+FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
+MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
+REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
+CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
+DRAWS = 4  # of noise, from which that of the columns is found
+SHARE = 0.9  # of the power of velocities that lies below the cut-off
+_RATE_HZ = 100.0
+_NOISE = 0.02  # of each joint's rms torque
+_WORST = 0.25  # relative torque error of an estimate on noise-free torques of the same motion
+_ARM = {
+    "name": "two-joint arm",
+    "lengths": {"L2": 0.4},
+    "joint": [
+        {"name": "shoulder", "mdh": {"alpha_deg": 90, "d": 0, "theta_deg": 0, "r": 0}},
+        {"name": "elbow", "mdh": {"alpha_deg": 0, "d": "L2", "theta_deg": 0, "r": 0}},
+    ],
+    "friction": {"terms": ["viscous", "coulomb"], "sign_width": 0},
+    "parameters": (
+        {"XX1": 0.1, "YY1": 0.6, "ZZ1": 0.6, "MX1": 1.2, "MY1": 0.1, "M1": 6.0, "Fv1": 1.5, "Fc1": 2.0}
+        | {"XX2": 0.05, "YY2": 0.14, "ZZ2": 0.14, "MX2": 0.4, "MY2": 0.05, "M2": 2.0, "Fv2": 0.4, "Fc2": 0.8}
+    ),
+}
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Weighting:
@@ -471,12 +499,6 @@ def _sentence(error: Exception) -> str:
     return str(error)
 
 
-FOLDS = 5  # stretches of time of every run
-WEIGHTS = np.logspace(-4.0, 4.0, 17)  # of the prior against rows divided by their deviation
-LEAST_SIZE = 1e-3  # of what a parameter would be if it made all torque: a prior is never believed more closely
-VARIANCE = 1e8  # of P0, in units of each parameter's own size squared: nothing is known
-
-
 def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     """Find the rows' weights and scales at an estimate, each (n_rows,)."""
     residual = regression.y - regression.W @ estimate.values
@@ -558,12 +580,6 @@ def folds(regression: Regression) -> list[BoolArray]:
 def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatArray:
     """Write A⁻¹ √belief as R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹."""
     return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
-
-
-SEGMENTS = 8  # of each run, for the test: long beside the time over which errors are alike
-FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
-MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
-REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
 
 
 def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: Instruments) -> FloatArray:
@@ -725,10 +741,6 @@ def _at_samples(run: Samples, followed: TrackedMotion, stride: int) -> Motion:
     return processed_as(run, motion.q, motion)
 
 
-CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
-DRAWS = 4  # of noise, from which that of the columns is found
-
-
 def _curvature(W: FloatArray, corrected: FloatArray, C: FloatArray, residual: FloatArray, size: float) -> FloatArray:
     """Complete Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all."""
     return np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
@@ -775,9 +787,6 @@ def _disturbed(run: Samples, deviation: FloatArray, rng: np.random.Generator) ->
     return Motion(motion.q + change.q, motion.dq + change.dq, motion.ddq + change.ddq)
 
 
-SHARE = 0.9  # of the power of velocities that lies below the cut-off
-
-
 def choose_scheme(kind: SchemeKind, runs: Sequence[Samples]) -> tuple[Scheme, str]:
     """Choose a filter for the band in which the runs move, motion straight between samples."""
     if kind in ("power", "energy"):
@@ -805,24 +814,6 @@ def velocity_band(runs: Sequence[Samples]) -> float:
     if not bands:
         raise ExcitorError("nothing moves in any run, so there is no band to filter for; use wls")
     return float(np.median(bands))
-
-
-_RATE_HZ = 100.0
-_NOISE = 0.02  # of each joint's rms torque
-_WORST = 0.25  # relative torque error of an estimate on noise-free torques of the same motion
-_ARM = {
-    "name": "two-joint arm",
-    "lengths": {"L2": 0.4},
-    "joint": [
-        {"name": "shoulder", "mdh": {"alpha_deg": 90, "d": 0, "theta_deg": 0, "r": 0}},
-        {"name": "elbow", "mdh": {"alpha_deg": 0, "d": "L2", "theta_deg": 0, "r": 0}},
-    ],
-    "friction": {"terms": ["viscous", "coulomb"], "sign_width": 0},
-    "parameters": (
-        {"XX1": 0.1, "YY1": 0.6, "ZZ1": 0.6, "MX1": 1.2, "MY1": 0.1, "M1": 6.0, "Fv1": 1.5, "Fc1": 2.0}
-        | {"XX2": 0.05, "YY2": 0.14, "ZZ2": 0.14, "MX2": 0.4, "MY2": 0.05, "M2": 2.0, "Fv2": 0.4, "Fc2": 0.8}
-    ),
-}
 
 
 def check_estimator(method: Method, *, may_refuse: bool = False) -> None:

@@ -19,6 +19,11 @@ from excitor.identify.intervals import WhitenedSystem, estimate_of, influence, j
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 
+MAX_ORDER = 20
+MAX_ITERATIONS = 20
+ENOUGH = 0.01  # of the likelihood's logarithm: smaller gains end the search
+CLOSE = 0.99  # correlation of two joints' innovations beyond which they count as this
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NullVector:
@@ -62,12 +67,6 @@ def mixed_total_least_squares(M: FloatArray, noisy: BoolArray, C: FloatArray) ->
     if n_exact:
         x[~noisy] = -scipy.linalg.solve_triangular(R[:n_exact, :n_exact], R[:n_exact, n_exact:] @ b)
     return NullVector(x, values)
-
-
-MAX_ORDER = 20
-MAX_ITERATIONS = 20
-ENOUGH = 0.01  # of the likelihood's logarithm: smaller gains end the search
-CLOSE = 0.99  # correlation of two joints' innovations beyond which they count as this
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,6 +14,16 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
 _ON_THE_LINE = 1e-9  # a cut-off this close below a line (relative) means the line: it was rounded on the way
+_LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
+_DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
+_PERIODIC = 0.5  # autocorrelation from which a lag counts as a repetition
+_AS_GOOD = 0.05  # a shorter lag is the period if its autocorrelation is within this of the best
+_MATCH = 0.5  # correlation from which a stretch of the log counts as a cycle, good or deviating
+_CLOSEST = 0.75  # no two cycles begin closer than this, in periods
+_SAME = 0.01  # power of the good cycles' deviation over the power of their motion, above which nothing repeats
+_OUTLYING = 6.0  # a cycle deviates beyond the median by more than so many robust standard deviations ...
+_NEGLIGIBLE = 1e-3  # ... and this fraction of the largest channel's motion
+_QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -173,18 +183,6 @@ def periodic_lowpass(q: FloatArray, *, sample_rate_hz: float, cutoff_hz: float) 
     Q[n_lines:] = 0.0
     iw = 2j * np.pi * np.fft.rfftfreq(n, 1.0 / sample_rate_hz)[:, None]
     return Motion(*(np.fft.irfft(Q * iw**order, n, axis=0) for order in range(3)))
-
-
-_LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
-_DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
-_PERIODIC = 0.5  # autocorrelation from which a lag counts as a repetition
-_AS_GOOD = 0.05  # a shorter lag is the period if its autocorrelation is within this of the best
-_MATCH = 0.5  # correlation from which a stretch of the log counts as a cycle, good or deviating
-_CLOSEST = 0.75  # no two cycles begin closer than this, in periods
-_SAME = 0.01  # power of the good cycles' deviation over the power of their motion, above which nothing repeats
-_OUTLYING = 6.0  # a cycle deviates beyond the median by more than so many robust standard deviations ...
-_NEGLIGIBLE = 1e-3  # ... and this fraction of the largest channel's motion
-_QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
 
 
 @dataclass(frozen=True, eq=False, slots=True)

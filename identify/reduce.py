@@ -13,6 +13,10 @@ from excitor.identify.regression import Regression, pick_rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
 
+Acceptance = Literal["training", "validation", "cross-validated"]
+Weights = Literal["joint", "sample"]
+EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Essential:
@@ -43,11 +47,6 @@ def essential(factors: Factors, *, ratio: float = 20.0, weighted: bool = True, b
         worst = estimate.names[int(np.argmax(relative))]
         removed.append(worst)
         kept[factors.names.index(worst)] = False
-
-
-Acceptance = Literal["training", "validation", "cross-validated"]
-Weights = Literal["joint", "sample"]
-EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
 
 
 @dataclass(frozen=True, slots=True)

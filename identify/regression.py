@@ -23,6 +23,8 @@ from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
+SIZE = 1000
+SETTLES = 0.08  # s that a servo takes, typically
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -270,9 +272,6 @@ def _backward(x: FloatArray, rate: float) -> FloatArray:
     return dx
 
 
-SIZE = 1000
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Subset:
     """Samples spread evenly over all runs, with their equations."""
@@ -313,9 +312,6 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
         names=tuple(params.names[k] for k in columns),
         W=regressor(robot, motion)[:, :, columns],
     )
-
-
-SETTLES = 0.08  # s that a servo takes, typically
 
 
 def near_reversals(

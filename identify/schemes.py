@@ -42,6 +42,13 @@ from excitor.robots.robot import Motion, Robot
 SchemeKind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 KINDS: tuple[SchemeKind, ...] = ("dynamic", "filtered dynamic", "energy", "power", "filtered power")
 CUTOFF = 9.11  # rad/s, the paper's, for its robot
+MOST_STAGES = 8
+LONGEST = 0.05  # s, to either side
+GRID = 20  # coarse delays to either side
+STEPS = 30  # of Gauss and Newton
+SETTLED = 1e-4  # of a sample: the last step taken
+MEMORY = 3.0  # time constants of the filter over which residuals hang together
+MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +312,6 @@ def _step(scheme: Scheme) -> Step:
     return Step("scheme", settings)
 
 
-MOST_STAGES = 8
-
-
 def zero_order_hold(u: FloatArray, interval: float) -> list[Segment]:
     """Return the zero-order hold of samples: each is held until the next."""
     return [Segment(interval, u[:-1], u[:-1])]
@@ -409,14 +413,6 @@ def _over_segment(cutoff: float, order: int, length: float) -> tuple[FloatArray,
     solved = np.asarray(expm(rates), dtype=np.float64)
     growth = solved[:order, order + 1]
     return solved[:order, :order], solved[:order, order] - growth, growth
-
-
-LONGEST = 0.05  # s, to either side
-GRID = 20  # coarse delays to either side
-STEPS = 30  # of Gauss and Newton
-SETTLED = 1e-4  # of a sample: the last step taken
-MEMORY = 3.0  # time constants of the filter over which residuals hang together
-MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,13 @@ from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import WIDTH, Method, Servo, integrate_held
 
 VELOCITY_BINS = 10
+POSES = 400  # random ones in which the mass matrix is looked at, besides those of the runs
+_NO_RETURN = 1e-6  # of a joint's torques: less gravity than this leads it nowhere back
+HOW: dict[Method, str] = {
+    "rk4": "Runge and Kutta's fixed steps",
+    "rk45": "Runge and Kutta's pair of orders 4 and 5, restarted at every sample",
+    "events": "steps from event to event, joints sticking where their dry friction holds them",
+}
 
 
 class Parameters(Protocol):
@@ -291,15 +298,6 @@ def _velocity_table(
 
 def _ratio(part: float | np.floating[Any], whole: float | np.floating[Any]) -> float:
     return float(part / whole) if whole > 0.0 else float("inf")
-
-
-POSES = 400  # random ones in which the mass matrix is looked at, besides those of the runs
-_NO_RETURN = 1e-6  # of a joint's torques: less gravity than this leads it nowhere back
-HOW: dict[Method, str] = {
-    "rk4": "Runge and Kutta's fixed steps",
-    "rk45": "Runge and Kutta's pair of orders 4 and 5, restarted at every sample",
-    "events": "steps from event to event, joints sticking where their dry friction holds them",
-}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

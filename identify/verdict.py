@@ -30,6 +30,7 @@ SEED = 0
 LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ
 SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
+Sentences = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,6 @@ def verdict(scores: Scores) -> Verdict:
     against, doubts, learned = _torques(scores)
     torques = _use(FEED_FORWARD, against, doubts, _proof(scores))
     return Verdict((torques, *(_limited(torques, use, *rule(scores)) for use, rule in RULES.items())), learned)
-
-
-Sentences = list[str]
 
 
 def _torques(scores: Scores) -> tuple[Sentences, Sentences, bool]:

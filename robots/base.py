@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _CLEAR = 0.1  # distance to any singularity that random positions keep
 _MOST_DRAWS = 200
 TOLERANCE = 1e-7  # a truncated π is off by 1e-5 … 1e-12 and must not make parameters of its own
+_DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
+_AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
+_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -316,11 +319,6 @@ def _within(row: FloatArray, rows: FloatArray) -> bool:
         return False
     rest = row - np.linalg.lstsq(rows.T, row, rcond=None)[0] @ rows
     return bool(np.linalg.norm(rest) < 1e-6 * np.linalg.norm(row))
-
-
-_DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
-_AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
-_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ from excitor.robots.robot import Robot
 FLOOR = 1e-3  # how thin a prior body may be: a belief without thickness could not be changed by any data
 _GRAVITY = 9.81
 _WATER = 1000.0  # kg/m³
+Label = Literal["data-determined", "prior-dominated", "assumed zero"]
+HALF = 0.5
+_VAGUE = 1e-6  # of the prior's precision: what "nothing is believed of the others" is computed with
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -218,11 +221,6 @@ def _positive(robot: Robot) -> BoolArray:
     for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
         positive[column] |= friction_model(term).dissipates
     return positive
-
-
-Label = Literal["data-determined", "prior-dominated", "assumed zero"]
-HALF = 0.5
-_VAGUE = 1e-6  # of the prior's precision: what "nothing is believed of the others" is computed with
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -35,6 +35,7 @@ _SIZES: dict[str, tuple[str, ...]] = {
     "cylinder": ("radius", "half height"),
     "half-space": (),
 }
+_FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -381,9 +382,6 @@ def _joined(robot: Robot, one: Capsule, two: Capsule, adjacent: set[frozenset[in
     inner, outer = sorted((one, two), key=lambda capsule: capsule.link)  # a parent stands before its children
     on = next((name for name, held in robot.held.items() if outer.link in held.carries), "")
     return frozenset((one.link, two.link)) in adjacent and inner.on == on and not outer.on
-
-
-_FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}
 
 
 def _fitted_reasons(robot: Robot) -> dict[tuple[int, int], str]:

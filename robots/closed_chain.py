@@ -35,6 +35,12 @@ SLENDER[6, 6] = SLENDER[9, 9] = 1.0
 
 
 ClosureKind = Literal["point", "rod", "turn"]
+_KINDS = {"point": POINT, "rod": ROD, "turn": TURN}
+_ITERATIONS = 30
+_SAME = 1e-6  # rad or m: a working mode's joints agree to rounding, the other's are apart
+_SAMPLES = 24
+_CONSTANT = 1e-9  # of the robot's size: a distance that changes by less is constant
+_TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -382,9 +388,6 @@ def _rows(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
     return motion.q.T, motion.dq.T, motion.ddq.T
 
 
-_KINDS = {"point": POINT, "rod": ROD, "turn": TURN}
-
-
 def pack(closures: Sequence[Closure]) -> Loops:
     """Write closures as the flat arrays that compiled code reads."""
     rows = np.zeros((len(closures), 3, 3))
@@ -399,10 +402,6 @@ def pack(closures: Sequence[Closure]) -> Loops:
         length=np.array([closure.length for closure in closures]),
         turn=np.array([closure.turn for closure in closures]).reshape(-1, 3, 3),
     )
-
-
-_ITERATIONS = 30
-_SAME = 1e-6  # rad or m: a working mode's joints agree to rounding, the other's are apart
 
 
 def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
@@ -495,11 +494,6 @@ def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
         x[better], f[better], A[better] = trial[better], f_trial[better], A_trial[better]
         damping = np.where(better, 0.3 * damping, 5.0 * damping)
     return np.asarray(np.linalg.norm(f, axis=1))
-
-
-_SAMPLES = 24
-_CONSTANT = 1e-9  # of the robot's size: a distance that changes by less is constant
-_TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False, slots=True)

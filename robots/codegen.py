@@ -42,6 +42,15 @@ from excitor.robots.robot import FrictionTerm, Robot
 from excitor.robots.tree import Tree
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "exp": math.exp,
+    "sqrt": math.sqrt,
+    "abs": abs,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,9 +436,6 @@ def _write(routine: Routine, dialect: Dialect) -> Body:
     return body
 
 
-_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
-
-
 def _expression(
     node: Node, texts: dict[int, tuple[str, int]], place: dict[int, int], dialect: Dialect
 ) -> tuple[str, int]:
@@ -452,16 +458,6 @@ def _expression(
     if node.kind in ("add", "sub"):
         return f"{held(0, _SUM)} {'+' if node.kind == 'add' else '-'} {held(1, _PRODUCT)}", _SUM
     return dialect.functions.get(node.kind, node.kind + "({})").format(texts[node.args[0].serial][0]), _ATOM
-
-
-FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
-    "exp": math.exp,
-    "sqrt": math.sqrt,
-    "abs": abs,
-}
 
 
 def needed(results: Iterable[Node]) -> list[Node]:

@@ -19,6 +19,8 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Frame, FrictionTerm, Motion, Robot, RotorInertia
 from excitor.robots.tree import samples
 
+_BLOCK = 1_000  # samples at once: closed chains remember where motions of up to this length lead
+
 
 def link_poses(robot: Robot, q: FloatArray) -> FloatArray:
     """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
@@ -231,9 +233,6 @@ def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
 def _pitch(n_samples: int) -> int:
     """Choose the pitch of rows of samples: one near a power of two makes caches thrash."""
     return n_samples + 8 if n_samples % 512 == 0 else n_samples
-
-
-_BLOCK = 1_000  # samples at once: closed chains remember where motions of up to this length lead
 
 
 @dataclass(frozen=True, eq=False, slots=True)

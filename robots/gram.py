@@ -17,6 +17,7 @@ from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain, locked, samples
 
 Gradient = tuple[FloatArray, FloatArray, FloatArray]
+_STEP = 1e-5  # rad or m: errors of 1e-10 from the third derivative, 1e-11 from rounding
 
 
 def gram(
@@ -154,9 +155,6 @@ def _cached_packing(robot: Robot, columns: bytes, weights: bytes) -> ColumnPacki
 
 def _drive(robot: Robot, motion: Motion) -> Drive:
     return Drive(drive_elements(robot), friction_load(robot, motion), slip_states(robot, motion))
-
-
-_STEP = 1e-5  # rad or m: errors of 1e-10 from the third derivative, 1e-11 from rounding
 
 
 def gram_gradient_by_differences(

@@ -30,6 +30,16 @@ Level = Literal["error", "warning", "note"]
 _LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 _POSITION_ERROR = 1e-3  # m; an operator reads tenths of a millimetre, and a data sheet gives millimetres
 _FAINT = 1e-4  # columns of the regressor of real robots are within a factor 30 of each other
+_DRAWS = 500
+_SLENDER = 0.05  # of a rod's own: what is off it by more is no rod
+Odd = tuple[Literal["error", "warning", "note"], str, str]
+_NEARLY = 2e-3  # rad: 3.14 for π is 1.6e-3 off
+_EXACTLY = 1e-9
+_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
+_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
+_SHORT = 0.05  # m: no reach to compare a tool with
+_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
+_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +312,6 @@ def _combination(row: FloatArray, robot: Robot) -> str:
     return " + ".join(terms)
 
 
-_DRAWS = 500
-_SLENDER = 0.05  # of a rod's own: what is off it by more is no rod
-
-
-Odd = tuple[Literal["error", "warning", "note"], str, str]
-
-
 def closed_workspace(robot: Robot) -> Iterator[Odd]:
     """Check a closed chain's workspace: home, and the share of its joint limits where it can be assembled."""
     loop = robot.mechanism
@@ -350,10 +353,6 @@ def slender_rods(robot: Robot) -> Iterator[Odd]:
                 "or leave out `slender`"
             )
             yield "warning", f"link {loop.link_names[b]!r}", sentence
-
-
-_NEARLY = 2e-3  # rad: 3.14 for π is 1.6e-3 off
-_EXACTLY = 1e-9
 
 
 def reach_of_links(robot: Robot) -> FloatArray:
@@ -441,10 +440,6 @@ def gaps(robot: Robot) -> list[dict[str, str]]:
     return found
 
 
-_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
-_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
-
-
 def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "warning"]:
     """Return how sure a wrong unit is: surely wrong where it is of most, and at least two, of the joints that turn."""
     turning = np.asarray(odd)[~robot.mechanism.prismatic]
@@ -528,11 +523,6 @@ def sizes(robot: Robot) -> Iterator[Odd]:
     for where, length in lengths.items():
         if length > 10.0:
             yield "warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm"
-
-
-_SHORT = 0.05  # m: no reach to compare a tool with
-_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
-_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
 
 
 def reach(robot: Robot) -> tuple[FloatArray, float]:

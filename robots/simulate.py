@@ -48,6 +48,17 @@ _Accelerations = Callable[
 ]  # q, dq, tau -> ddq, each (n_joints, n_runs)
 
 STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are stable up to 2.78
+Method = Literal["rk4", "rk45", "events"]
+State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joints,)
+RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
+_MOST_STEPS = 2000  # of rk45 in one sample
+_LOST = 1e4  # rad/s or m/s
+WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
+LONGEST_STEP = 5e-4  # s, of integration
+LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may move without making them unstable
+STEADY, HELD = 0.25, 0.02  # damping ratios: that gains are lowered to, and below which no loop is simulated
+DAMPED = 0.1  # least damping ratio along a motion with which gains stay as they are
+_SWEEPS, _TAKEN = 4, 0.6  # over the joints, whose gains rise each time by this share of what stays stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +329,6 @@ def _tame(x: FloatArray) -> FloatArray:
     return np.nan_to_num(np.clip(x, -1e6, 1e6))
 
 
-Method = Literal["rk4", "rk45", "events"]
-State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joints,)
-RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
-_MOST_STEPS = 2000  # of rk45 in one sample
-_LOST = 1e4  # rad/s or m/s
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class FrictionStates:
     """Sliding direction of each dry friction at the samples, in open simulation with events."""
@@ -334,9 +338,6 @@ class FrictionStates:
 
     def __post_init__(self) -> None:
         freeze(self, sense=f"int: n_samples {len(self.names)}")
-
-
-WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -536,10 +537,6 @@ def _checked(robot: Robot, tau: FloatArray, start: State) -> tuple[FloatArray, S
     return tau, (q, dq)
 
 
-LONGEST_STEP = 5e-4  # s, of integration
-LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may move without making them unstable
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Servo:
     """Digital PD controller of joint torques, with or without a model's feedforward torques."""
@@ -599,11 +596,6 @@ def design_inertia(robot: Robot, motion: Motion, chi: FloatArray | None = None) 
         lightness = np.linalg.eigvals(np.linalg.solve(M, np.diag(inertia)[None]))
         inertia = inertia * min(1.0, LIGHTEST / float(np.abs(lightness).max()))
     return inertia
-
-
-STEADY, HELD = 0.25, 0.02  # damping ratios: that gains are lowered to, and below which no loop is simulated
-DAMPED = 0.1  # least damping ratio along a motion with which gains stay as they are
-_SWEEPS, _TAKEN = 4, 0.6  # over the joints, whose gains rise each time by this share of what stays stable
 
 
 def loop_poles(servo: Servo, masses: FloatArray) -> NDArray[np.complex128]:

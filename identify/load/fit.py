@@ -40,6 +40,29 @@ from excitor.robots.inertia import Consistency, check_consistency, parameters_of
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 
+Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
+CENTER_NAMES = ("m", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
+CENTER_UNITS = ("kg", "m", "m", "m", *("kg m2",) * 6)
+REACH = 1.959963984540054  # standard deviations of a 95 % interval
+_ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
+MEANING: dict[Status, str] = {
+    "gradient": "no direction lowers the cost",
+    "step": "steps no longer change the parameters",
+    "cost": "steps no longer lower the cost",
+    "iterations": "the limit of iterations was reached",
+    "not finite": "the model is not finite at the start",
+}
+TOLERANCE = 1e-3  # of a parameter's standard deviation
+ROUNDING = 1e-12  # of the parameters: smaller steps are rounding
+RANK_TOLERANCE = 1e-7  # of column-normalised singular values of J
+_CRAWL_STEPS, _CRAWL = 5, 30.0  # so many steps that together gain less than one of that many tolerances
+_STEPS_UPHILL = 30  # in a row: the damping has then grown beyond any use
+POOR_CONDITION = 1e3
+ALIKE = 0.98  # correlation from which a friction and an efficiency are hardly distinguishable
+EFFICIENCIES = (0.3, 1.05)  # beyond, something else is called efficiency
+_SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadAtCenter:
@@ -76,9 +99,6 @@ class LoadAtCenter:
     def high(self) -> FloatArray:
         """Upper ends of the 95 % intervals, (10,)."""
         return np.asarray(self.values + REACH * self.sigma)
-
-
-Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -442,12 +462,6 @@ def motor_regression(task: LoadTask, runs: Sequence[LoadRun], columns: IntArray)
     )
 
 
-CENTER_NAMES = ("m", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
-CENTER_UNITS = ("kg", "m", "m", "m", *("kg m2",) * 6)
-REACH = 1.959963984540054  # standard deviations of a 95 % interval
-_ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
-
-
 def at_center(phi: FloatArray, covariance: FloatArray) -> LoadAtCenter:
     """Move parameters at the frame's origin (10,), and their covariance, to the centre of gravity."""
     T = center_slope(phi)
@@ -482,23 +496,6 @@ def _moments(phi: FloatArray) -> tuple[FloatArray, float]:
     if m == 0.0:
         raise ExcitorError("the load's mass is 0, so it has no centre of gravity; was the load on the robot?")
     return np.asarray(phi[6:9]), m
-
-
-Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
-
-
-MEANING: dict[Status, str] = {
-    "gradient": "no direction lowers the cost",
-    "step": "steps no longer change the parameters",
-    "cost": "steps no longer lower the cost",
-    "iterations": "the limit of iterations was reached",
-    "not finite": "the model is not finite at the start",
-}
-TOLERANCE = 1e-3  # of a parameter's standard deviation
-ROUNDING = 1e-12  # of the parameters: smaller steps are rounding
-RANK_TOLERANCE = 1e-7  # of column-normalised singular values of J
-_CRAWL_STEPS, _CRAWL = 5, 30.0  # so many steps that together gain less than one of that many tolerances
-_STEPS_UPHILL = 30  # in a row: the damping has then grown beyond any use
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -619,12 +616,6 @@ def _norms(R: FloatArray) -> FloatArray:
 def _ended(point: _Iterate, status: Status, iterations: int, evaluations: int, history: list[float]) -> NonlinearFit:
     residual = np.where(np.isfinite(point.residual), point.residual, 0.0)
     return NonlinearFit(point.x, point.R, residual, status, iterations, evaluations, tuple(history))
-
-
-POOR_CONDITION = 1e3
-ALIKE = 0.98  # correlation from which a friction and an efficiency are hardly distinguishable
-EFFICIENCIES = (0.3, 1.05)  # beyond, something else is called efficiency
-_SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)

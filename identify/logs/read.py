@@ -27,6 +27,9 @@ from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
+STILL = 1e-3  # of a joint's travel: less is standing still
+_EFFORTS = ("torque", "current", "effort")
+
 
 def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = (), span: Span | None = None) -> Log:
     """Read a log as a campaign declares it: plain tables by their column map, others by their format's definitions.
@@ -47,10 +50,6 @@ def _is_plain(path: Path, declared: ColumnMap) -> bool:
     if not declared.signals or not timed:
         return False
     return not path.exists() or all(FORMATS[name].table for name in sniff(path)[:1])
-
-
-STILL = 1e-3  # of a joint's travel: less is standing still
-_EFFORTS = ("torque", "current", "effort")
 
 
 @dataclass(frozen=True)

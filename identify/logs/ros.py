@@ -44,6 +44,20 @@ _KINDS: dict[str, tuple[Quantity | None, str | None, Role]] = {
     "desired.velocities": ("velocity", "rad/s", "reference"),
     "speed_scaling": ("speed_scaling", None, "measured"),
 }
+JOINT_STATE = "sensor_msgs/msg/JointState"
+CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
+NUMBER = "std_msgs/msg/Float64"
+TYPES = (JOINT_STATE, CONTROLLER_STATE, NUMBER)
+SPEED_SCALING = "speed_scaling"  # in the name of a topic of numbers
+_POINT, _MULTI = "trajectory_msgs/JointTrajectoryPoint", "trajectory_msgs/MultiDOFJointTrajectoryPoint"
+_HEADER = "std_msgs/Header header\nstring[] joint_names\n"
+MARK = b"SQLite format 3\0"
+_LARGEST_MESSAGE = 2**26
+_STEPS = 500_000_000  # of SQLite's machine
+MAGIC = b"\x89MCAP0\r\n"
+LARGEST_RECORD = 2**28  # bytes; recorders cut chunks far below
+_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END, _FOOTER = 3, 4, 5, 6, 15, 2
+_CUT_CHUNK = -_CHUNK  # one that the end of the file cuts
 
 
 @dataclass
@@ -204,16 +218,6 @@ def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]
     return channels
 
 
-JOINT_STATE = "sensor_msgs/msg/JointState"
-CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
-NUMBER = "std_msgs/msg/Float64"
-TYPES = (JOINT_STATE, CONTROLLER_STATE, NUMBER)
-SPEED_SCALING = "speed_scaling"  # in the name of a topic of numbers
-
-_POINT, _MULTI = "trajectory_msgs/JointTrajectoryPoint", "trajectory_msgs/MultiDOFJointTrajectoryPoint"
-_HEADER = "std_msgs/Header header\nstring[] joint_names\n"
-
-
 def _states(names: str, multi: str = "") -> str:
     text = _HEADER + "".join(f"{_POINT} {name}\n" for name in names.split())
     if multi:
@@ -288,11 +292,6 @@ def decode(kind: str, data: memoryview, variant: int) -> Point:
     return Point(stamp, tuple(message.joint_names), parts)
 
 
-MARK = b"SQLite format 3\0"
-_LARGEST_MESSAGE = 2**26
-_STEPS = 500_000_000  # of SQLite's machine
-
-
 def database_messages(path: Path, types: tuple[str, ...]) -> Iterator[tuple[Topic, int, memoryview]]:
     """Yield (topic, time of recording in ns, content) of messages of these types, in order of time."""
     check_file(path, LARGEST_BINARY)
@@ -338,12 +337,6 @@ def _messages(
             if not isinstance(stamp, int) or not isinstance(data, bytes):
                 raise InvalidLog(path, f"is a damaged bag: a message of {topic.name} has no time or no content")
             yield topic, stamp, memoryview(data)
-
-
-MAGIC = b"\x89MCAP0\r\n"
-LARGEST_RECORD = 2**28  # bytes; recorders cut chunks far below
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END, _FOOTER = 3, 4, 5, 6, 15, 2
-_CUT_CHUNK = -_CHUNK  # one that the end of the file cuts
 
 
 @dataclass

@@ -35,6 +35,9 @@ from excitor.robots.errors import InvalidLog, did_you_mean
 
 _AT_ROW = re.compile(r"at row (\d+)")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
+LARGEST_VALUE = 1e12  # in any unit anybody writes
+MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
+FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
 
 
 @dataclass(frozen=True)
@@ -182,12 +185,6 @@ def _bad_cell(path: Path, table: Mapping[int, Sequence[str]], kept: list[int], d
     return None
 
 
-LARGEST_VALUE = 1e12  # in any unit anybody writes
-
-
-MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
-
-
 def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
     """Read a log; faults are raised with their row, repairs are listed in the log's notes."""
     if columns.time is None and columns.sample_rate_hz is None:
@@ -295,9 +292,6 @@ def read_table(path: Path, header: bool = True, wanted: Sequence[str | int] | No
         sentence = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures"
         raise InvalidLog(path, sentence, int(table.rows[row]))
     return table
-
-
-FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ LONGEST, SHORTEST = 20.0, 5e-4  # m: beyond, the scale is wrong
 _LEVELS = 4  # folders above the URDF's that may hold its package
 _MOST_NODES = 10_000  # of a COLLADA scene, instances counted
 _FOLDERS = {"urdf", "robots", "xacro", "model", "models"}  # of a package that hold URDF files
+_STL = np.dtype([("normal", "<f4", 3), ("vertex", "<f4", (3, 3)), ("attribute", "<u2")])
+_PRIMITIVES = ("triangles", "polylist", "polygons", "trifans", "tristrips")
 
 
 def find_mesh(name: str, urdf: Path) -> Path:
@@ -103,9 +105,6 @@ def check_size(triangles: FloatArray) -> None:
         )
     if extent < SHORTEST:
         raise ValueError(f"is {1e3 * extent:.2g} mm large; correct its scale")
-
-
-_STL = np.dtype([("normal", "<f4", 3), ("vertex", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
 def _stl(data: bytes) -> tuple[FloatArray, str]:
@@ -257,9 +256,6 @@ def _geometry(geometry: Element, ids: Mapping[str, Element]) -> FloatArray:
         points = values.reshape(-1, stride)[:, :3]
         parts.append(_soup(points, np.concatenate([np.zeros((0, 3), dtype=np.int64), *faces])))
     return np.concatenate(parts) if parts else np.zeros((0, 3, 3))
-
-
-_PRIMITIVES = ("triangles", "polylist", "polygons", "trifans", "tristrips")
 
 
 def _faces(primitive: Element) -> IntArray:

@@ -50,6 +50,15 @@ from excitor.robots.robot import (
 )
 from excitor.robots.tree import Tree
 
+FREE = (-math.inf, math.inf)
+TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
+_PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
+_Z = np.array([0.0, 0.0, 1.0])
+Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
+_TURNS = ("revolute", "continuous")
+_AXES = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
+_SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -250,10 +259,6 @@ def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
     return Limits(position, velocity, acceleration, jerk, np.array(torque))
 
 
-FREE = (-math.inf, math.inf)
-TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
-
-
 def is_endless(joint: schema.Joint) -> bool:
     """Return True if a joint has no stops, and no range is stated."""
     return joint.kind == "continuous" and joint.limits.position_deg is joint.limits.position_rad is None
@@ -273,9 +278,6 @@ def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tu
         value = getattr(limits, key)
         return tuple(units[key] * x for x in (value if isinstance(value, list) else [value]))
     return TURN if quantity == "position" and is_endless(joint) else None
-
-
-_PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
 
 
 def build_frame(
@@ -376,9 +378,6 @@ def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) ->
             columns = params.link(frame.link)
             rows[:, columns] = rows[:, columns] @ frame_change_matrix(inverse(frame.T_link_frame))
     return DeclaredBase(tuple(declared.parameters), rows, declared.source)
-
-
-_Z = np.array([0.0, 0.0, 1.0])
 
 
 def build_skeleton(reading: Reading) -> Skeleton:
@@ -528,10 +527,6 @@ def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
         placed.add(names[ready])
         ordered.append((ready, joints[ready], parents[ready]))
     return ordered
-
-
-Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
-_TURNS = ("revolute", "continuous")
 
 
 def joint_geometry(joint: schema.Joint, path: str, reading: Reading) -> Geometry:
@@ -802,10 +797,6 @@ def check_names(mechanism: Mechanism, train: DriveTrain, reading: Reading) -> No
     for term in train.friction:
         if kinds.setdefault(term.parameter, "friction") != "friction":
             reading.note("friction", f"{term.parameter!r} is already a parameter of {kinds[term.parameter]}")
-
-
-_AXES = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
-_SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
 
 
 def is_closed(description: schema.Description) -> bool:
