@@ -119,9 +119,8 @@ def begin(groups: tuple[Group, ...]) -> Detector:
     zero = np.zeros(n)
     none = np.zeros(len(groups), dtype=bool)
     two = np.zeros((2, n))
-    return Detector(
-        groups, 0, 0, np.zeros((0, n)), zero, zero, np.eye(n), 0.0, zero, zero, two, zero, zero, none, False, 0
-    )
+    first = np.zeros((0, n))
+    return Detector(groups, 0, 0, first, zero, zero, np.eye(n), 0.0, zero, zero, two, zero, zero, none, False, 0)
 
 
 def observe(detector: Detector, x: FloatArray, *, after_break: bool = False) -> tuple[Detector, Verdict]:

@@ -176,9 +176,8 @@ class Limit:
     def __post_init__(self) -> None:
         freeze(self, row="n_free")
         if not self.low + _NARROW < self.high:
-            raise ValueError(
-                f"the bounds leave no room to {self.name}: its lowest is not below its highest; widen Bounds"
-            )
+            sentence = f"the bounds leave no room to {self.name}: its lowest is not below its highest; widen Bounds"
+            raise ValueError(sentence)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -624,9 +623,6 @@ def audit(robot: Robot, chi: FloatArray, *, n_poses: int = 200, seed: int = 0) -
         relative = float(np.linalg.eigvalsh(M * scale[:, :, None] * scale[:, None, :]).min())
     else:
         relative = float(min(diagonal.min() / max(np.abs(diagonal).max(), np.finfo(float).tiny), 0.0))
-    return Audit(
-        links=tuple(check_consistency(chi[columns]) for columns in bodies),
-        smallest_eigenvalue=float(np.linalg.eigvalsh(M).min()),
-        relative_margin=relative,
-        n_poses=n_poses,
-    )
+    links = tuple(check_consistency(chi[columns]) for columns in bodies)
+    smallest_eigenvalue = float(np.linalg.eigvalsh(M).min())
+    return Audit(links=links, smallest_eigenvalue=smallest_eigenvalue, relative_margin=relative, n_poses=n_poses)

@@ -86,13 +86,9 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
 
 
 def _out_of_reach(error: AssemblyError) -> Finding:
-    return Finding(
-        "unusable",
-        "workspace",
-        f"positions are measured that a closed chain cannot take: {error}",
-        "check the order of the columns, their signs, units and zeros",
-        {},
-    )
+    sentence = f"positions are measured that a closed chain cannot take: {error}"
+    remedy = "check the order of the columns, their signs, units and zeros"
+    return Finding("unusable", "workspace", sentence, remedy, {})
 
 
 def usable(findings: Sequence[Finding]) -> bool:
@@ -147,9 +143,8 @@ def _absent(names: tuple[str, ...]) -> list[Finding]:
     if not names:
         return []
     sentence = f"no equation contains {several(names)}"
-    return [
-        Finding("unusable", "absent", sentence, "add a run that shows them, or leave them out", {"parameters": names})
-    ]
+    remedy = "add a run that shows them, or leave them out"
+    return [Finding("unusable", "absent", sentence, remedy, {"parameters": names})]
 
 
 def _inseparable(R: FloatArray, names: list[str]) -> list[Finding]:
@@ -158,15 +153,9 @@ def _inseparable(R: FloatArray, names: list[str]) -> list[Finding]:
     deficient = values <= RANK_TOLERANCE * values[0]
     if deficient.any():
         mixed = _strong(directions[deficient], names)
-        return [
-            Finding(
-                "unusable",
-                "rank",
-                f"{int(deficient.sum())} combinations of {several(mixed)} do not show in the torques",
-                "add a run that moves them apart, or leave some out",
-                {"parameters": mixed, "missing": float(deficient.sum())},
-            )
-        ]
+        sentence = f"{int(deficient.sum())} combinations of {several(mixed)} do not show in the torques"
+        remedy = "add a run that moves them apart, or leave some out"
+        return [Finding("unusable", "rank", sentence, remedy, {"parameters": mixed, "missing": float(deficient.sum())})]
     if not values[0] > POOR_CONDITION * values[-1]:
         return []
     mixed = _strong(directions[-1:], names)
@@ -193,15 +182,8 @@ def _motion_and_channels(robot: Robot, runs: Sequence[Samples]) -> list[Finding]
 
 def _torques(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
     if not prior(robot).any():
-        return [
-            Finding(
-                "note",
-                "no prior",
-                f"{robot.name} has no prior model, so sign, scale and order of torques were not checked",
-                "give masses and centres of mass, however rough",
-                {},
-            )
-        ]
+        sentence = f"{robot.name} has no prior model, so sign, scale and order of torques were not checked"
+        return [Finding("note", "no prior", sentence, "give masses and centres of mass, however rough", {})]
     data = subset(robot, runs)
     return check_order(robot, data.motion, data.tau) or list(check_scale(robot, data.motion, data.tau))
 
@@ -261,16 +243,12 @@ def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Fin
         return []
     late, level = found.late, levels[0]
     where = "after" if late > 0.0 else "before"
-    return [
-        Finding(
-            level,
-            "delay",
-            f"torques come {abs(late) * 1e3:.3g} ms {where} the motion that they belong to, at which the model leaves "
-            f"{100 * found.left:.3g} % of them instead of {100 * (found.left + found.cost):.3g} %",
-            f"shift them {'back' if late > 0.0 else 'on'} by {abs(late) * 1e3:.3g} ms, and filter both sides alike",
-            {"delay_ms": late * 1e3, "cost": found.cost, "left": found.left},
-        )
-    ]
+    sentence = (
+        f"torques come {abs(late) * 1e3:.3g} ms {where} the motion that they belong to, at which the model leaves "
+        f"{100 * found.left:.3g} % of them instead of {100 * (found.left + found.cost):.3g} %"
+    )
+    remedy = f"shift them {'back' if late > 0.0 else 'on'} by {abs(late) * 1e3:.3g} ms, and filter both sides alike"
+    return [Finding(level, "delay", sentence, remedy, {"delay_ms": late * 1e3, "cost": found.cost, "left": found.left})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,13 +395,9 @@ def check_units(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
         names = [name for name, hit in zip(robot.joint_names, far | fast, strict=True) if hit]
         what = "positions" if far.any() else "velocities"
         largest = float((q if far.any() else dq)[far | fast].max())
-        yield Finding(
-            "unusable",
-            "degrees",
-            f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians",
-            "they are probably in degrees: divide them, and their derivatives, by 57.3",
-            {"joints": tuple(names), "largest": largest},
-        )
+        sentence = f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians"
+        remedy = "they are probably in degrees: divide them, and their derivatives, by 57.3"
+        yield Finding("unusable", "degrees", sentence, remedy, {"joints": tuple(names), "largest": largest})
 
 
 def check_limits(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
@@ -476,13 +450,9 @@ def check_moving(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
             continue
         name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
         lost = lost_when_locked(robot, {int(j): place}).lost
-        yield Finding(
-            "unusable",
-            "does not move",
-            f"joint {name} does not move in any run, so the data do not show {several(lost)}",
-            "add a run that moves it, or declare it locked there",
-            {"joint": name, "parameters": lost},
-        )
+        sentence = f"joint {name} does not move in any run, so the data do not show {several(lost)}"
+        remedy = "add a run that moves it, or declare it locked there"
+        yield Finding("unusable", "does not move", sentence, remedy, {"joint": name, "parameters": lost})
 
 
 def check_reversals(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
@@ -618,13 +588,9 @@ def check_dead(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
         tau = np.concatenate([run.tau[:, j] for run in active])
         model = np.concatenate([rigid_torque(robot, run.motion)[:, j] for run in active])
         if np.ptp(tau) <= DEAD * 1e-3 * np.ptp(model) or np.ptp(tau) == 0.0:
-            yield Finding(
-                "unusable",
-                "dead channel",
-                f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves",
-                "check that its channel was recorded and converted",
-                {"joint": name},
-            )
+            sentence = f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves"
+            remedy = "check that its channel was recorded and converted"
+            yield Finding("unusable", "dead channel", sentence, remedy, {"joint": name})
 
 
 def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
@@ -677,21 +643,13 @@ def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> Iterator[Findi
             if not SCALES[0] < fit.factor < SCALES[1]:
                 yield _scale_finding(robot, j, fit.factor)
         elif fit.dissipation < -0.5:
-            yield Finding(
-                "unusable",
-                "sign",
-                f"torque of joint {name} has the wrong sign: friction would drive the joint",
-                "reverse the sign of the torque, or of the position",
-                {"joint": name, "factor": fit.factor},
-            )
+            sentence = f"torque of joint {name} has the wrong sign: friction would drive the joint"
+            remedy = "reverse the sign of the torque, or of the position"
+            yield Finding("unusable", "sign", sentence, remedy, {"joint": name, "factor": fit.factor})
         elif fit.share > 1.0 and fit.explained < 0.1:
-            yield Finding(
-                "doubtful",
-                "unrelated",
-                f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)",
-                "check which channel this is, its unit, and the prior masses",
-                {"joint": name, "factor": fit.factor},
-            )
+            sentence = f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)"
+            remedy = "check which channel this is, its unit, and the prior masses"
+            yield Finding("doubtful", "unrelated", sentence, remedy, {"joint": name, "factor": fit.factor})
 
 
 def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]:

@@ -624,13 +624,9 @@ def independent(system: GainSystem) -> GainSystem:
 
 
 def _columns(system: GainSystem, kept: Sequence[int], names: Sequence[str]) -> GainSystem:
-    return replace(
-        system,
-        names=tuple(names[k] for k in kept),
-        units=tuple(system.units[k] for k in kept),
-        n_robot=sum(k < system.n_robot for k in kept),
-        W=system.W[:, list(kept)],
-    )
+    units = tuple(system.units[k] for k in kept)
+    n_robot = sum(k < system.n_robot for k in kept)
+    return replace(system, names=tuple(names[k] for k in kept), units=units, n_robot=n_robot, W=system.W[:, list(kept)])
 
 
 def _check(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law]) -> None:
@@ -642,9 +638,8 @@ def _check(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law]) -> None:
             "repeat a run with a weighed body"
         )
     if all(run.load is not None for run in runs):
-        raise ValueError(
-            "every run carries the load, which then regroups with the link that holds it; add a run without it"
-        )
+        sentence = "every run carries the load, which then regroups with the link that holds it; add a run without it"
+        raise ValueError(sentence)
     for run in runs:
         if run.motion.q.shape[1] != robot.n_joints:
             raise ValueError(f"run {run.name!r} has {run.motion.q.shape[1]} joints, expected {robot.n_joints}")

@@ -117,12 +117,8 @@ def wls_measured(regression: Regression, repetitions: int) -> Estimate:
     estimate = _solve(factors, np.ones(len(factors.n_rows)), "wls", settings)
     R = total(factors, np.ones(len(factors.n_rows)))[:-1, :-1]
     spectrum = column_spectrum(total(compress(regression), np.ones(len(factors.n_rows)))[:-1, :-1])
-    return replace(
-        estimate,
-        covariance=_inverse_gram(R) / repetitions,
-        condition=float(spectrum[0] / spectrum[-1]),
-        singular_values=spectrum,
-    )
+    condition = float(spectrum[0] / spectrum[-1])
+    return replace(estimate, covariance=_inverse_gram(R) / repetitions, condition=condition, singular_values=spectrum)
 
 
 @one_blas_thread()
@@ -223,9 +219,8 @@ def _check_rank(R: FloatArray, names: tuple[str, ...]) -> None:
     norms = np.linalg.norm(R, axis=0)
     absent = [name for name, norm in zip(names, norms, strict=True) if norm == 0.0]
     if absent:
-        raise RankDeficient(
-            f"no equation contains {', '.join(absent)}; leave them out, or move what shows them", absent
-        )
+        message = f"no equation contains {', '.join(absent)}; leave them out, or move what shows them"
+        raise RankDeficient(message, absent)
     _, values, directions = np.linalg.svd(R / norms)
     if values[-1] > RANK_TOLERANCE * values[0]:
         return
@@ -247,13 +242,10 @@ def compress(regression: Regression, row_weights: FloatArray | None = None) -> F
     if row_weights is not None:
         system = system * row_weights[:, None]
     chosen = [(labels == group).all(axis=1) for group in groups]
+    n_rows = np.array([np.count_nonzero(rows) for rows in chosen])
+    R = np.array([triangle(system[rows]) for rows in chosen])
     return Factors(
-        names=regression.names,
-        units=regression.units,
-        joint=groups[:, 0],
-        run=groups[:, 1],
-        n_rows=np.array([np.count_nonzero(rows) for rows in chosen]),
-        R=np.array([triangle(system[rows]) for rows in chosen]),
+        names=regression.names, units=regression.units, joint=groups[:, 0], run=groups[:, 1], n_rows=n_rows, R=R
     )
 
 

@@ -320,9 +320,8 @@ def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -
     if (step < 0.0).any():
         k = int(np.argmax(step < 0.0))
         sentence = f"time runs backward in {name}, from {t[k]:g} to {t[k + 1]:g} s"
-        raise InvalidLog(
-            path, f"{sentence}; let the run end before it, or begin after it: to_s, from_s", int(rows[k + 1])
-        )
+        row = int(rows[k + 1])
+        raise InvalidLog(path, f"{sentence}; let the run end before it, or begin after it: to_s, from_s", row)
     interval, long = _interval(step), np.flatnonzero(step > longest)
     near = step[step <= longest]
     missing = max(0, round(float(near.sum()) / interval) - len(near))

@@ -687,14 +687,9 @@ def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
 
 def moving_replay(problem: Problem, servo: Servo) -> Replay:
     """Prepare the runs that move for simulation."""
-    return set_up_replay(
-        problem.robot,
-        _moving(problem),
-        servo,
-        references=problem.references,
-        columns=_columns(problem),
-        rows=problem.rows,
-    )
+    runs = _moving(problem)
+    columns = _columns(problem)
+    return set_up_replay(problem.robot, runs, servo, references=problem.references, columns=columns, rows=problem.rows)
 
 
 def _simulated_answer(problem: Problem, replay: Replay, result: DidimResult) -> Answer:
@@ -882,9 +877,8 @@ def _answered(method: Method, problem: Problem) -> Answer:
     except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
         return Answer(method.name, None, None, refused=str(error))
     except Exception as error:
-        raise ExcitorError(
-            f"estimator {method.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
-        ) from error
+        sentence = f"estimator {method.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
+        raise ExcitorError(sentence) from error
     if not isinstance(found, Answer):
         raise ExcitorError(f"estimator {method.name!r}: fit gives {type(found).__name__}, expected an Answer")
     return found

@@ -95,9 +95,8 @@ class FourierSeries:
 
     def __post_init__(self) -> None:
         freeze(self, harmonics="int: n_harmonics", offset="n_channels")
-        freeze(
-            self, sine=f"{len(self.harmonics)} {len(self.offset)}", cosine=f"{len(self.harmonics)} {len(self.offset)}"
-        )
+        sine = f"{len(self.harmonics)} {len(self.offset)}"
+        freeze(self, sine=sine, cosine=f"{len(self.harmonics)} {len(self.offset)}")
 
 
 def fourier_coefficients(
@@ -127,13 +126,9 @@ def fourier_coefficients(
         )
     Q = np.fft.rfft(x, axis=0) / len(x)
     kept = Q[lines * n_periods]
-    return FourierSeries(
-        period=n_per_period / sample_rate_hz,
-        harmonics=lines,
-        offset=Q[0].real,
-        sine=-2.0 * kept.imag,
-        cosine=2.0 * kept.real,
-    )
+    period = n_per_period / sample_rate_hz
+    sine = -2.0 * kept.imag
+    return FourierSeries(period=period, harmonics=lines, offset=Q[0].real, sine=sine, cosine=2.0 * kept.real)
 
 
 def evaluate_series(series: FourierSeries, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -232,9 +227,8 @@ def find_cycles(x: FloatArray, *, sample_rate_hz: float, min_period_s: float) ->
     x = x - x.mean(axis=0)
     cuts = [cut for phase in _places_to_cut(x, period) if (cut := _cut(x, phase, period)) is not None]
     if not cuts or min(cut.residual for cut in cuts) > _SAME:
-        raise ValueError(
-            _aperiodic(f"pieces {period / sample_rate_hz:.3f} s long look alike but are not the same motion")
-        )
+        sentence = _aperiodic(f"pieces {period / sample_rate_hz:.3f} s long look alike but are not the same motion")
+        raise ValueError(sentence)
     enough = 1.5 * min(cut.worst for cut in cuts) + 1e-9
     best = max((cut for cut in cuts if cut.worst <= enough), key=lambda cut: int(cut.good.sum()))
     if best.good.sum() < _LEAST_CYCLES:
@@ -283,9 +277,8 @@ def _period(x: FloatArray, shortest: int, sample_rate_hz: float) -> int:
     peaks = peaks[(peaks >= shortest) & (peaks <= len(x) // _LEAST_CYCLES)]
     if not peaks.size:
         peak = rho[shortest : len(x) // _LEAST_CYCLES + 1].max()
-        raise ValueError(
-            _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {peak:.2f} of 1)")
-        )
+        sentence = _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {peak:.2f} of 1)")
+        raise ValueError(sentence)
     return int(peaks[rho[peaks] >= rho[peaks].max() - _AS_GOOD][0])
 
 

@@ -78,12 +78,8 @@ def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
 def pick_columns(regression: Regression, names: Sequence[str]) -> Regression:
     """Keep some columns, in that order."""
     place = [regression.names.index(name) for name in names]
-    return replace(
-        regression,
-        names=tuple(names),
-        units=tuple(regression.units[k] for k in place),
-        W=np.ascontiguousarray(regression.W[:, place]),
-    )
+    units = tuple(regression.units[k] for k in place)
+    return replace(regression, names=tuple(names), units=units, W=np.ascontiguousarray(regression.W[:, place]))
 
 
 def settled(regression: Regression, robot: Robot, runs: Sequence[Samples], rows: Rows) -> Regression:
@@ -177,6 +173,7 @@ def stack_blocks(
     """Stack the equations of all runs."""
     params = layout(robot)
     measured = all(block.variance is not None for block in blocks)
+    variance = np.concatenate([block.variance for block in blocks if block.variance is not None]) if measured else None
     return Regression(
         kind=kind,
         names=tuple(params.names[k] for k in columns),
@@ -188,9 +185,7 @@ def stack_blocks(
         joint=np.concatenate([block.joint for block in blocks]),
         run=np.concatenate([block.run for block in blocks]),
         sample=np.concatenate([block.sample for block in blocks]),
-        variance=np.concatenate([block.variance for block in blocks if block.variance is not None])
-        if measured
-        else None,
+        variance=variance,
         steps=tuple(step for samples in runs for step in samples.steps),
     )
 
@@ -295,11 +290,8 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
     step = max(1, total // size) | 1
     places = [np.arange(step // 2, len(run), step) for run in runs]
     chosen = [(run.motion, place) for run, place in zip(runs, places, strict=True)]
-    motion = Motion(
-        np.concatenate([m.q[k] for m, k in chosen]),
-        np.concatenate([m.dq[k] for m, k in chosen]),
-        np.concatenate([m.ddq[k] for m, k in chosen]),
-    )
+    q = np.concatenate([m.q[k] for m, k in chosen])
+    motion = Motion(q, np.concatenate([m.dq[k] for m, k in chosen]), np.concatenate([m.ddq[k] for m, k in chosen]))
     base = base_parameters(robot)
     slipping = {term.parameter for term in robot.drive.friction if friction_model(term).memory}  # need every sample
     params = layout(robot)

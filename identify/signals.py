@@ -112,9 +112,8 @@ def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
     dq = channels(dq, "dq")
     limit = np.asarray(threshold, dtype=np.float64)
     if limit.shape not in ((), (dq.shape[1],)) or not (limit >= 0.0).all() or np.isinf(limit).any():
-        raise ValueError(
-            f"threshold is {limit.tolist()}, expected one speed ≥ 0 or {dq.shape[1]} of them, one for each joint"
-        )
+        sentence = f"threshold is {limit.tolist()}, expected one speed ≥ 0 or {dq.shape[1]} of them, one for each joint"
+        raise ValueError(sentence)
     return np.asarray(np.abs(dq) > limit, dtype=np.bool_)
 
 

@@ -520,13 +520,7 @@ def closed_loop(
         at = slice(None, stride * len(run), stride)
         q, tau = followed.motion.q[at], followed.tau[at]
         size, apart = np.linalg.norm(thin(run.tau), axis=0), np.linalg.norm(thin(run.tau - tau), axis=0)
-        done.append(
-            ClosedLoopRun(
-                run=run.run,
-                torque=np.where(size > 0.0, apart / np.where(size > 0.0, size, 1.0), np.inf),
-                position_rms=np.sqrt(np.mean((q - run.motion.q) ** 2, axis=0)),
-                q=q,
-                tau=tau,
-            )
-        )
+        torque = np.where(size > 0.0, apart / np.where(size > 0.0, size, 1.0), np.inf)
+        position_rms = np.sqrt(np.mean((q - run.motion.q) ** 2, axis=0))
+        done.append(ClosedLoopRun(run=run.run, torque=torque, position_rms=position_rms, q=q, tau=tau))
     return ClosedLoopCheck(tuple(done), replay.assumed, "")

@@ -177,9 +177,8 @@ def _no_chain() -> Chain:
     """Build a placeholder for the chain of a mechanism that has none: compiled code needs one of the same type."""
     still = np.eye(4)[None]
     names, one = ("none",), np.eye(1)
-    return chain(
-        Tree(names, names, np.array([-1]), still, np.eye(3)[:1], still, one[0] > 1.0, one, one[0], np.zeros(3))
-    )
+    tree = Tree(names, names, np.array([-1]), still, np.eye(3)[:1], still, one[0] > 1.0, one, one[0], np.zeros(3))
+    return chain(tree)
 
 
 def tool_speeds(robot: Robot, motion: Motion) -> FloatArray:

@@ -140,9 +140,8 @@ def _kept_values(robot: Robot, chi: FloatArray | None, kept: Collection[str] | N
         outside[layout(robot).indices(list(kept))] = False
         values[outside] = 0.0
     if not values.any():
-        raise ValueError(
-            f"{robot.name}: every parameter that code would be written for is 0; give an identified model as chi"
-        )
+        sentence = f"{robot.name}: every parameter that code would be written for is 0; give an identified model as chi"
+        raise ValueError(sentence)
     return values
 
 
@@ -481,10 +480,9 @@ def count(results: Sequence[Node]) -> Count:
             constant.add(node.serial)
         else:
             kinds.append(node.kind)
+    additions = kinds.count("add") + kinds.count("sub")
     return Count(
-        additions=kinds.count("add") + kinds.count("sub"),
-        multiplications=kinds.count("mul"),
-        functions=sum(kind in FUNCTIONS for kind in kinds),
+        additions=additions, multiplications=kinds.count("mul"), functions=sum(kind in FUNCTIONS for kind in kinds)
     )
 
 
@@ -507,9 +505,8 @@ class Trace:
 def start_trace(robot: Robot, selected: Collection[int]) -> Trace:
     """Open a graph with q, dq, ddq as its inputs; true signs must have been smoothed before."""
     if not isinstance(robot.mechanism, Tree):
-        raise ExcitorError(
-            f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
-        )
+        sentence = f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
+        raise ExcitorError(sentence)
     refuse_foreign(robot, "generated code", selected)
     graph = Graph()
     q, dq, ddq = ([graph.input(name, i) for i in range(robot.n_joints)] for name in ("q", "dq", "ddq"))

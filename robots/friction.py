@@ -230,13 +230,11 @@ class FrictionLaw:
         for key in ("units", "signs", "bounds"):
             if len(getattr(self, key)) != k:
                 count = len(getattr(self, key))
-                raise ValueError(
-                    f"friction law {self.name!r}: {key} has {count} entries, expected {k}, one for each name"
-                )
+                sentence = f"friction law {self.name!r}: {key} has {count} entries, expected {k}, one for each name"
+                raise ValueError(sentence)
         if not self.name or k != len(set(self.names)) or not k:
-            raise ValueError(
-                f"friction law {self.name!r} has the columns {self.names}; give it a name, and each column"
-            )
+            sentence = f"friction law {self.name!r} has the columns {self.names}; give it a name, and each column"
+            raise ValueError(sentence)
 
 
 def register_friction(law: FrictionLaw) -> None:
@@ -338,9 +336,8 @@ def _law_columns(law: FrictionLaw, term: FrictionTerm, p: FloatArray, v: FloatAr
             "each sample, a column for each name"
         )
     if not np.isfinite(g).all():
-        raise ExcitorError(
-            f"friction law {law.name!r}: columns gave numbers that are not finite; give one for every speed"
-        )
+        sentence = f"friction law {law.name!r}: columns gave numbers that are not finite; give one for every speed"
+        raise ExcitorError(sentence)
     return g
 
 
@@ -435,9 +432,8 @@ def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
     unknown = np.isnan(c).any(axis=1)
     if unknown.any():
         names = ", ".join(np.array(robot.joint_names)[unknown])
-        raise ValueError(
-            f"{robot.name}: no torque_from_current is given for the motors of {names}; state it in [drive]"
-        )
+        sentence = f"{robot.name}: no torque_from_current is given for the motors of {names}; state it in [drive]"
+        raise ValueError(sentence)
     size = np.abs(current)
     return np.sign(current) * (c[:, 0] + size * (c[:, 1] + size * (c[:, 2] + size * c[:, 3])))
 

@@ -30,9 +30,8 @@ def gram(
         W = regressor(robot, motion)[:, :, columns] * weights[None, :, None]
         return np.asarray(np.tensordot(W, W, axes=((0, 1), (0, 1))))
     out = np.empty((columns.size, columns.size))
-    fill_gram(
-        chain(mechanism), _drive(robot, motion), packing(robot, columns, weights), samples(motion, robot.n_joints), out
-    )
+    drive = _drive(robot, motion)
+    fill_gram(chain(mechanism), drive, packing(robot, columns, weights), samples(motion, robot.n_joints), out)
     return out
 
 

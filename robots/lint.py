@@ -96,9 +96,8 @@ def _inertias(robot: Robot) -> Iterator[Finding]:
 def _known_mass(phi: FloatArray, known: bool, where: str) -> Iterator[Finding]:
     if known and phi[9] <= 0.0:
         level: Level = "error" if phi[9] < 0.0 else "warning"
-        yield Finding(
-            level, where, f"weighs {phi[9]:g} kg, expected more than 0; correct it, or leave it out if unknown"
-        )
+        sentence = f"weighs {phi[9]:g} kg, expected more than 0; correct it, or leave it out if unknown"
+        yield Finding(level, where, sentence)
 
 
 def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
@@ -159,9 +158,8 @@ def _payload(robot: Robot) -> Iterator[Finding]:
         bodies = slice(9, layout(robot).n_link_params, 10)
         arm, own = float(robot.chi[bodies].sum()), float(robot.payload.phi[9])
         if robot.known[bodies].all() and own > 3.0 * max(arm, 1.0):
-            yield Finding(
-                "error", "payload", f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
-            )
+            sentence = f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
+            yield Finding("error", "payload", sentence)
         tool = float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
         yield from _body(robot.payload.phi, "payload", float(reach_of_links(robot)[robot.payload.link]) + tool + 0.5)
 

@@ -390,9 +390,8 @@ def load_task(
         raise ValueError("there are no runs to learn a load from; give at least one with the load on")
     for run in runs:
         if run.tau.shape[1] != robot.n_joints:
-            raise ValueError(
-                f"run {run.run!r} has {run.tau.shape[1]} motors, expected {robot.n_joints} of {robot.name}"
-            )
+            sentence = f"run {run.run!r} has {run.tau.shape[1]} motors, expected {robot.n_joints} of {robot.name}"
+            raise ValueError(sentence)
     if not any(run.loaded for run in runs):
         raise ValueError("no run has the load on; mark those that do as loaded")
     axes = moving_axes(runs)
@@ -424,6 +423,5 @@ def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:
     count = n_arm if task.learn_arm else 0
     names += [f"arm {k + 1}" for k in range(count)]
     units += ["1"] * count
-    return Unknowns(
-        tuple(names), tuple(units), slice(0, 10), friction, efficiency, axes, slice(efficiency.stop, len(names))
-    )
+    load = slice(0, 10)
+    return Unknowns(tuple(names), tuple(units), load, friction, efficiency, axes, slice(efficiency.stop, len(names)))

@@ -602,9 +602,8 @@ def _at_nonlinear(evaluate: Evaluate, x: FloatArray) -> _Iterate:
 def _step(point: _Iterate, D: FloatArray, damping: float) -> FloatArray:
     """Solve the damped equations as least squares: [R; √μ D] Δ = [z; 0]."""
     n = len(point.x)
-    T = triangle(
-        np.column_stack([np.vstack([point.R, np.sqrt(damping) * np.diag(D)]), np.append(point.z, np.zeros(n))])
-    )
+    rows = np.column_stack([np.vstack([point.R, np.sqrt(damping) * np.diag(D)]), np.append(point.z, np.zeros(n))])
+    T = triangle(rows)
     return np.asarray(scipy.linalg.solve_triangular(T[:n, :n], T[:n, n]))
 
 

@@ -96,18 +96,9 @@ def column_map(columns: Mapping[str, Any], sample_rate_hz: float | None = None, 
         if unknown or not names:
             sentence = f"has the key {sorted(unknown)[0]!r}" if unknown else "names no columns"
             raise InvalidLog(where, f"{key!r} {sentence}; expected columns, and unit, side and scale where they differ")
-        signals.append(
-            Columns(
-                kind=cast(Kind, kind),
-                columns=names,
-                unit=entry.get("unit", _SI[kind]),
-                side=entry.get("side", "joint"),
-                scale=entry.get("scale", 1.0),
-            )
-        )
-    return ColumnMap(
-        signals=signals,
-        time=columns.get("time"),
-        time_unit=columns.get("time_unit", "s"),
-        sample_rate_hz=sample_rate_hz,
-    )
+        unit = entry.get("unit", _SI[kind])
+        side = entry.get("side", "joint")
+        scale = entry.get("scale", 1.0)
+        signals.append(Columns(kind=cast(Kind, kind), columns=names, unit=unit, side=side, scale=scale))
+    time = columns.get("time")
+    return ColumnMap(signals=signals, time=time, time_unit=columns.get("time_unit", "s"), sample_rate_hz=sample_rate_hz)

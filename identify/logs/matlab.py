@@ -153,9 +153,8 @@ def _sample_rate_hz(path: str | Path, time: FloatArray, n_samples: int, field: s
     uneven = np.abs(intervals - usual) > UNEVEN * usual
     if uneven.any():
         k = int(np.argmax(uneven))
-        raise InvalidLog(
-            path, f"{field} goes from {time[k]:g} s to {time[k + 1]:g} s, expected steps of {usual:g} s", k + 2
-        )
+        sentence = f"{field} goes from {time[k]:g} s to {time[k + 1]:g} s, expected steps of {usual:g} s"
+        raise InvalidLog(path, sentence, k + 2)
     return float((n_samples - 1) / (time[-1] - time[0]))
 
 

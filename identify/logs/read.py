@@ -229,9 +229,8 @@ def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -
     if len(numbers) == len(group):
         if sorted(numbers) != list(range(len(group))):
             sentence = ", ".join(str(k + 1) for k in sorted(numbers))
-            raise InvalidLog(
-                recording.path, f"{group[0].group} is there for joints {sentence} only, expected all from 1 on"
-            )
+            path = recording.path
+            raise InvalidLog(path, f"{group[0].group} is there for joints {sentence} only, expected all from 1 on")
         return sorted(group, key=lambda channel: channel.joint if isinstance(channel.joint, int) else 0)
     names = {channel.joint: channel for channel in group if isinstance(channel.joint, str)}
     if len(names) < len(group):

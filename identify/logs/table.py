@@ -205,9 +205,8 @@ def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
     for entry in columns.signals:
         table = tables[entry.file or ""]
         if len(table.values) != len(main.values):
-            raise InvalidLog(
-                path, f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together"
-            )
+            sentence = f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together"
+            raise InvalidLog(path, sentence)
         if entry.side is None or entry.unit is None:
             raise InvalidLog(path, f"a table of numbers does not define side and unit of {entry.kind}; declare both")
         values, spikes = _signal(path, table, entry)

@@ -100,9 +100,8 @@ def check_size(triangles: FloatArray) -> None:
     """Raise ValueError, a sentence, where no part of a robot is that large or small."""
     extent = float(np.ptp(triangles.reshape(-1, 3), axis=0).max())
     if not (extent < LONGEST and np.abs(triangles).max() < LONGEST):
-        raise ValueError(
-            f'reaches {np.abs(triangles).max():.3g} m; is its unit mm, and scale="0.001 0.001 0.001" missing?'
-        )
+        sentence = f'reaches {np.abs(triangles).max():.3g} m; is its unit mm, and scale="0.001 0.001 0.001" missing?'
+        raise ValueError(sentence)
     if extent < SHORTEST:
         raise ValueError(f"is {1e3 * extent:.2g} mm large; correct its scale")
 
@@ -195,9 +194,8 @@ def _instances(root: Element, ids: Mapping[str, Element]) -> Iterator[tuple[Floa
 def _target(element: Element, ids: Mapping[str, Element], key: str = "url") -> Element:
     name = element.get(key, "")
     if not name.startswith("#") or name[1:] not in ids:
-        raise ValueError(
-            f"is damaged: <{element.tag[:40]}> refers to {name[:60]!r}, which is not in it; export it again"
-        )
+        sentence = f"is damaged: <{element.tag[:40]}> refers to {name[:60]!r}, which is not in it; export it again"
+        raise ValueError(sentence)
     return ids[name[1:]]
 
 

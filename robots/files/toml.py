@@ -314,9 +314,8 @@ def build_payload(tool: Frame, reading: Reading) -> Payload | None:
     if payload is None:
         return None
     if tool.link < 0:
-        reading.note(
-            "payload", "the tool rides on the base, so no joint carries the payload; let tool.link name a link"
-        )
+        sentence = "the tool rides on the base, so no joint carries the payload; let tool.link name a link"
+        reading.note("payload", sentence)
     return Payload(tool.link, change_frame(body_parameters(payload, "payload", reading), tool.T_link_frame))
 
 
@@ -577,9 +576,8 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
     for link in links:
         for key in ("limits", "locked_deg", "locked_m"):
             if link.joint.name not in names and getattr(link.joint, key) not in (None, schema.Limits()):
-                reading.note(
-                    f"{link.path}.{key}", "the joint only follows others; give this to the joint that it follows"
-                )
+                path = f"{link.path}.{key}"
+                reading.note(path, "the joint only follows others; give this to the joint that it follows")
         for name in link.joint.follows or ():
             if name not in names:
                 reading.note(
@@ -831,9 +829,8 @@ def read_closed(reading: Reading) -> tuple[ClosedLoop, Skeleton] | None:
         reading.note("platform", "is missing; a closed chain needs [platform] with its moves and home")
         return None
     if description.platform.name in ("base", *(joint.name for joint in description.joint)):
-        reading.note(
-            "platform.name", f"{description.platform.name!r} names the base or a joint already; choose another"
-        )
+        path = "platform.name"
+        reading.note(path, f"{description.platform.name!r} names the base or a joint already; choose another")
         return None
     if not description.closure:
         reading.note("closure", "is missing; [[closure]] says where the legs meet the platform")
@@ -1039,9 +1036,8 @@ def robot_from_data(data: dict[str, Any], source: str | Path, inherited: frozens
     try:
         description = schema.Description.model_validate(data)
     except ValidationError as error:
-        raise InvalidRobot(
-            source, schema.sentences(list(error.errors(include_url=False)), schema.Description)
-        ) from None
+        problems = schema.sentences(list(error.errors(include_url=False)), schema.Description)
+        raise InvalidRobot(source, problems) from None
     except (OverflowError, RecursionError) as error:
         raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
     reading = Reading(description, [], inherited)
