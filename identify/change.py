@@ -447,8 +447,7 @@ def features(what: MonitoredRobot, regression: Regression) -> FloatArray:
     visible = size > _NOTHING * size.max(initial=1.0)
     A[:, visible] /= size[visible]
     A[:, ~visible] = 0.0
-    gram = A.T @ A + _RIDGE * np.eye(A.shape[1])
-    change = np.linalg.solve(gram, A.T @ residual)
+    change = np.linalg.solve(A.T @ A + _RIDGE * np.eye(A.shape[1]), A.T @ residual)
     left = residual - A @ change
     change[visible] /= size[visible]
     return _ordered(what, np.where(visible, change, 0.0), left, joint)

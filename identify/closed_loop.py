@@ -532,7 +532,7 @@ def simulate_runs(replay: Replay, chi: FloatArray, servo: Servo) -> list[Tracked
 def _beside(run: Samples, followed: TrackedMotion, stride: int) -> Samples:
     """Build samples of the simulated motion at the run's samples, with the differences of torques."""
     at = slice(None, stride * len(run), stride)
-    motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
+    motion = followed.motion[at]
     return replace(run, motion=motion, tau=run.tau - followed.tau[at], steps=(*run.steps, Step("simulated motion", {})))
 
 

@@ -444,8 +444,7 @@ def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding
 
 def check_moving(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find joints that no run moves, and name the base parameters that are therefore not identifiable."""
-    moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
-    for j in np.flatnonzero(~moves):
+    for j in np.flatnonzero(~np.any([moving_joints(robot, run) for run in runs], axis=0)):
         if int(j) in robot.locked:
             continue
         name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
@@ -655,8 +654,7 @@ def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> Iterator[Findi
 def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]:
     """Fit every torque channel by every joint's model: fits[channel][joint]."""
     model = rigid_torque(robot, motion)
-    n_links = layout(robot).n_link_params
-    columns = regressor(robot, motion)[:, :, n_links:]
+    columns = regressor(robot, motion)[:, :, layout(robot).n_link_params :]
     by_joint = []
     for j in range(robot.n_joints):
         friction = _friction_columns(robot, motion, j, columns[:, j])
@@ -740,5 +738,4 @@ def _held_extreme(tau: FloatArray) -> int:
     values = tau[starts]
     extreme = (values == tau.max()) | (values == tau.min())
     usual = int(lengths[~extreme].max()) if (~extreme).any() else 1
-    held = lengths[extreme & (lengths >= max(4, 2 * usual))]
-    return int(held.sum())
+    return int(lengths[extreme & (lengths >= max(4, 2 * usual))].sum())

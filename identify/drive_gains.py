@@ -234,8 +234,7 @@ def _judged(system: GainSystem, fit: GainFit, drive: int, trust: Trust) -> Gain:
         )
         return _refused(system, drive, reason, relative)
     own = system.terms[drive]
-    variance = np.diag(fit.covariance)[len(fit.parameters) :][own]
-    sigma = np.sqrt(np.maximum(variance, 0.0))
+    sigma = np.sqrt(np.maximum(np.diag(fit.covariance)[len(fit.parameters) :][own], 0.0))
     reason = f"predicted deviation {_percent(relative)}, singular-value gap {fit.gap:.1f}"
     return Gain(system.drive_names[drive], True, reason, fit.gains[own], sigma, factor, relative, share)
 
@@ -382,8 +381,7 @@ def prior_regression(system: GainSystem) -> Regression:
 
 def _prior_noise(system: GainSystem) -> FloatArray:
     """Level of each drive's torque error with a-priori gains, (n_drives,)."""
-    estimate = prior_fit(system)
-    sigma = {joint: value for (joint, _), value in estimate.group_sigma.items()}
+    sigma = {joint: value for (joint, _), value in prior_fit(system).group_sigma.items()}
     return np.array([sigma.get(j, np.nan) for j in range(len(system.laws))])
 
 
@@ -582,8 +580,7 @@ def only_drives(system: GainSystem, drives: Sequence[int]) -> GainSystem:
 
 def only_parameters(system: GainSystem, names: Sequence[str]) -> GainSystem:
     """Keep some parameters; the others are 0."""
-    kept = [k for k, name in enumerate(system.names) if name in names]
-    return _columns(system, kept, system.names)
+    return _columns(system, [k for k, name in enumerate(system.names) if name in names], system.names)
 
 
 def load_shows(system: GainSystem) -> bool:
@@ -737,8 +734,7 @@ def _check_signals(system: GainSystem) -> None:
 
 def _check_steps(system: GainSystem) -> None:
     """Refuse a step at zero signal that the same drive's friction explains: in no sample do their signs differ."""
-    norms = np.linalg.norm(system.W, axis=0)
-    W = system.W / norms
+    W = system.W / np.linalg.norm(system.W, axis=0)
     for j, law in enumerate(system.laws):
         if 0 in law.powers:
             step = system.V[:, system.terms[j]][:, law.powers.index(0)]

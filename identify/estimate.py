@@ -98,8 +98,7 @@ def wls(factors: Factors, by: By = "joint") -> Estimate:
     σ_g² = ‖y_g - W_g β‖² / n_g over the groups of one joint, or of one joint in one run.
     """
     start = ols(factors)
-    sigma = group_sigma(factors, start.values, by)
-    return _solve(factors, 1.0 / sigma, "wls", {"weights by": by})
+    return _solve(factors, 1.0 / group_sigma(factors, start.values, by), "wls", {"weights by": by})
 
 
 @one_blas_thread()
@@ -341,8 +340,7 @@ def own_columns(robot: Robot, columns: IntArray) -> list[IntArray]:
 def update(triangle: FloatArray | None, rows: FloatArray) -> FloatArray:
     """Triangle of an earlier triangle stacked on further rows (Fortran order: it is overwritten)."""
     stacked = rows if triangle is None else np.asfortranarray(np.concatenate([triangle, rows]))
-    factored = scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0]
-    return np.triu(factored[: rows.shape[1]])
+    return np.triu(scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0][: rows.shape[1]])
 
 
 def _scatter(

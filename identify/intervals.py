@@ -90,11 +90,10 @@ def block_bootstrap(
     """
     system = system or WhitenedSystem.of(regression, estimate)
     requested = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
-    longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
+    longest = max(count_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(requested)) if block is not None else int(min(np.ceil(requested), longest))
     cells = _Cells.of(regression, system, length)
-    counts = cells.draw(draws, np.random.default_rng(seed))
-    deviations = system.unwhiten(_refits(cells, counts))
+    deviations = system.unwhiten(_refits(cells, cells.draw(draws, np.random.default_rng(seed))))
     n_blocks = cells.n_cells / CELLS_PER_BLOCK if cells.split else float(cells.n_cells)
     settings = {
         "block": float(length),
@@ -178,8 +177,7 @@ class _Cells:
         size = -(-block // CELLS_PER_BLOCK) if split else block
         keys = np.column_stack([regression.run, regression.sample // size])
         labels, place = np.unique(keys, axis=0, return_inverse=True)
-        order = np.argsort(place, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(place.ravel()))[:-1])
+        parts = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place.ravel()))[:-1])
         gram = np.array([system.Q[rows].T @ system.Q[rows] for rows in parts])
         moment = np.array([system.Q[rows].T @ system.residual[rows] for rows in parts])
         return cls(labels[:, 0], gram, moment, split)
@@ -190,15 +188,18 @@ class _Cells:
 
     def draw(self, draws: int, rng: np.random.Generator) -> FloatArray:
         """Count how often each cell takes part in each draw, (draws, n_cells)."""
-        counts = np.zeros((draws, self.n_cells))
-        width = CELLS_PER_BLOCK if self.split else 1
-        for number in np.unique(self.run):
-            cells = np.flatnonzero(self.run == number)
-            starts = rng.integers(len(cells), size=(draws, -(-len(cells) // width)))
-            for step in range(min(width, len(cells))):
-                taken = cells[(starts + step) % len(cells)]
-                np.add.at(counts, (np.arange(draws)[:, None], taken), 1.0)
-        return counts
+        return drawn(self.run, CELLS_PER_BLOCK if self.split else 1, draws, rng)
+
+
+def drawn(run: IntArray, width: int, draws: int, rng: np.random.Generator) -> FloatArray:
+    """Count how often each cell is drawn, (draws, n_cells), in blocks of cells that wrap around within their run."""
+    counts = np.zeros((draws, len(run)))
+    for number in np.unique(run):
+        own = np.flatnonzero(run == number)
+        starts = rng.integers(len(own), size=(draws, -(-len(own) // width)))
+        for step in range(min(width, len(own))):
+            np.add.at(counts, (np.arange(draws)[:, None], own[(starts + step) % len(own)]), 1.0)
+    return counts
 
 
 def _refits(cells: _Cells, counts: FloatArray) -> FloatArray:
@@ -217,7 +218,8 @@ def _refits(cells: _Cells, counts: FloatArray) -> FloatArray:
     return deviations
 
 
-def _n_samples(regression: Regression) -> int:
+def count_samples(regression: Regression) -> int:
+    """Count the samples that a regression's rows are of."""
     return len(np.unique(np.column_stack([regression.run, regression.sample]), axis=0))
 
 
@@ -543,8 +545,7 @@ def honest_intervals(
     """
     system = system or WhitenedSystem.of(regression, estimate, row_weights)
     by_band = spectral_intervals(regression, estimate, runs, system=system)
-    by_block = block_bootstrap(regression, estimate, system=system)
-    return wider(by_band, by_block)
+    return wider(by_band, block_bootstrap(regression, estimate, system=system))
 
 
 def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:

@@ -6,9 +6,11 @@ squares, maximum likelihood), or fit other equations of the same runs (filtered 
 """
 
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import resources
 
 import numpy as np
 import scipy.linalg
@@ -62,6 +64,7 @@ from excitor.identify.regression import (
     dynamic_regression,
     pick_rows,
     processed_as,
+    segments,
 )
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
@@ -232,8 +235,7 @@ def rls_answer(problem: Problem) -> Answer:
     regression = problem.regression
     weighted = wls(compress(regression))
     sigma = rows_of_groups(regression, weighted)
-    size = torque_size(regression)
-    found = rls(regression, variance=VARIANCE * size**2, sigma=sigma).estimate
+    found = rls(regression, variance=VARIANCE * torque_size(regression) ** 2, sigma=sigma).estimate
     intervals = honest_intervals(regression, replace(found, method="wls"), problem.runs)
     apart = float(np.max(np.abs(found.values - weighted.values) / weighted.sigma))
     notes = (
@@ -294,8 +296,7 @@ def tls_answer(problem: Problem) -> Answer:
     inside = np.ix_(noisy, noisy)
     scale = np.zeros((np.count_nonzero(noisy) + 1,) * 2)
     scale[:-1, :-1], scale[-1, -1] = C[inside], y_noise
-    M = np.column_stack([W, -y])
-    found = mixed_total_least_squares(M, np.append(noisy, True), scale)
+    found = mixed_total_least_squares(np.column_stack([W, -y]), np.append(noisy, True), scale)
     among = mixed_total_least_squares(W, noisy, C[inside])
     gap = float(among.singular_values[-1] / max(found.singular_values[-1], 1e-300))
     if gap < CLEAR or abs(found.x[-1]) < 1e-9 * np.abs(found.x).max():
@@ -360,75 +361,14 @@ def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
     return fit
 
 
-_LIST = (
-    Method(
-        "ols",
-        "Assumes exact motion and errors alike in every row; for data whose joints are equally large and noisy.",
-        ols_answer,
-    ),
-    Method("wls", "Assumes exact motion and errors alike within each joint; the usual choice.", wls_answer),
-    Method(
-        "irls",
-        "Assumes exact motion and errors with outliers; for collisions, stiction or a log with bad stretches.",
-        irls_answer,
-    ),
-    Method(
-        "ridge",
-        "Assumes exact motion and a prior model not far off, trusted as far as held-out stretches of the runs ask; "
-        "for motion that excites little.",
-        ridge_answer,
-    ),
-    Method(
-        "tls",
-        "Assumes white noise in the columns too, of known size or proportional to them; for noisy motion without a "
-        "controller to simulate.",
-        tls_answer,
-    ),
-    Method("rls", "Assumes what wls does, row after row; for following a robot while it moves.", rls_answer),
-    Method(
-        "ml",
-        "Assumes exact motion and Gaussian errors that are coloured in time and shared between joints; for drift, "
-        "ripple and densely sampled data.",
-        ml_answer,
-    ),
-    Method(
-        "iv",
-        "Assumes a simulation that moves about as the robot did, and noise of any colour, in the motion too; for "
-        "positions hardly filtered, and to test whether that matters.",
-        iv_answer,
-    ),
-    Method(
-        "didim",
-        "Assumes a known controller and reference and errors in torque alone; needs no measured motion.",
-        didim_answer,
-    ),
-    Method(
-        "input-error",
-        "Assumes what didim does, and lets the simulated motion answer to every parameter; slower, and exact where "
-        "didim is near.",
-        input_error_answer,
-    ),
-    Method(
-        "filtered dynamic",
-        "Assumes exact velocities and torques sampled with them; momentum through a low-pass, without accelerations.",
-        scheme_answer("filtered dynamic"),
-    ),
-    Method(
-        "energy",
-        "Assumes exact velocities and no drift; all joints' work since the start in one equation, so errors add up.",
-        scheme_answer("energy"),
-    ),
-    Method(
-        "power",
-        "Assumes exact motion and timing; all joints' power in one equation, for what torques alone do not settle.",
-        scheme_answer("power"),
-    ),
-    Method(
-        "filtered power",
-        "Assumes exact velocities and timing; all joints' power through a low-pass, without accelerations.",
-        scheme_answer("filtered power"),
-    ),
-)
+_FITS: Mapping[str, Callable[[Problem], Answer]] = {
+    "ols": ols_answer, "wls": wls_answer, "irls": irls_answer, "ridge": ridge_answer, "tls": tls_answer,
+    "rls": rls_answer, "ml": ml_answer, "iv": iv_answer, "didim": didim_answer, "input-error": input_error_answer,
+}  # fmt: skip
+_SCHEMES: tuple[SchemeKind, ...] = ("filtered dynamic", "energy", "power", "filtered power")
+_TITLES = tomllib.loads((resources.files("excitor.identify") / "estimators.toml").read_text("utf-8"))
+_LIST = {name: Method(name, _TITLES[name], fit) for name, fit in _FITS.items()}
+_LIST |= {kind: Method(kind, _TITLES[kind], scheme_answer(kind)) for kind in _SCHEMES}
 SIMULATING = ("iv", "didim", "input-error")  # under a controller
 
 
@@ -569,12 +509,8 @@ def choose_weight(
 
 def folds(regression: Regression) -> list[BoolArray]:
     """Partition every run into FOLDS segments of time: (n_rows,) masks."""
-    place = np.zeros(len(regression), dtype=np.int64)
-    for run in np.unique(regression.run):
-        rows = regression.run == run
-        sample = regression.sample[rows]
-        place[rows] = np.minimum(FOLDS * sample // (int(sample.max()) + 1), FOLDS - 1)
-    return [place == k for k in range(FOLDS) if (place == k).any()]
+    place = segments(regression, FOLDS)
+    return [place == k for k in np.unique(place)]
 
 
 def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatArray:
@@ -588,20 +524,10 @@ def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: I
     A model fitted to the same rows depends a little on their errors, which the test would take for noise.
     """
     Z = np.empty(regression.W.shape)
-    odd = alternate_segments(regression)
+    odd = segments(regression, SEGMENTS) % 2 == 1
     for own in (odd, ~odd):
         Z[own] = instruments(part_estimate(regression, fit, ~own))[own]
     return Z
-
-
-def alternate_segments(regression: Regression) -> BoolArray:
-    """Mark every second segment of time of each run, (n_rows,)."""
-    odd = np.zeros(len(regression), dtype=bool)
-    for run in np.unique(regression.run):
-        rows = regression.run == run
-        sample = regression.sample[rows]
-        odd[rows] = (SEGMENTS * sample // (int(sample.max()) + 1)) % 2 == 1
-    return odd
 
 
 def part_estimate(regression: Regression, fit: InstrumentalFit, rows: BoolArray) -> Estimate:
@@ -731,8 +657,7 @@ def _columns(problem: Problem) -> IntArray:
 
 
 def _at_samples(run: Samples, followed: TrackedMotion, stride: int) -> Motion:
-    at = slice(None, stride * len(run), stride)
-    motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
+    motion = followed.motion[: stride * len(run) : stride]
     return processed_as(run, motion.q, motion)
 
 
@@ -916,12 +841,11 @@ def _problems(found: Answer, name: str, problem: Problem, truth: FloatArray, may
 
 
 def _repeated(first: Answer, second: Answer) -> Iterator[str]:
-    if (first.estimate is None) != (second.estimate is None):
+    one, other = first.estimate, second.estimate
+    if (one is None) != (other is None):
         yield "refuses one of two equal problems"
-    elif first.estimate is not None and second.estimate is not None:
-        same = np.array_equal(first.estimate.values, second.estimate.values)
-        if not same:
-            yield "gives different values when it is run again; fix its seed"
+    elif one is not None and other is not None and not np.array_equal(one.values, other.values):
+        yield "gives different values when it is run again; fix its seed"
 
 
-METHODS: Members[Method] = Members("excitor.estimators", {method.name: method for method in _LIST}, check_estimator)
+METHODS: Members[Method] = Members("excitor.estimators", _LIST, check_estimator)

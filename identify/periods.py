@@ -248,8 +248,7 @@ def average_cycles(x: FloatArray, cycles: Cycles) -> Average:
 
 
 def _without_drift(x: FloatArray) -> FloatArray:
-    t = np.linspace(-1.0, 1.0, len(x))
-    drift = np.polynomial.legendre.legvander(t, _DRIFT_DEGREE)
+    drift = np.polynomial.legendre.legvander(np.linspace(-1.0, 1.0, len(x)), _DRIFT_DEGREE)
     return x - drift @ np.linalg.lstsq(drift, x, rcond=None)[0]
 
 
@@ -287,8 +286,7 @@ def _places_to_cut(x: FloatArray, period: int) -> list[int]:
     from scipy.ndimage import uniform_filter1d
     from scipy.signal import find_peaks
 
-    ahead = ((x[period:] - x[:-period]) ** 2).sum(axis=1)
-    change = _moving_sum(ahead, period)
+    change = _moving_sum(((x[period:] - x[:-period]) ** 2).sum(axis=1), period)
     motion = _moving_power(x, period)[: len(change)]
     best = int(np.argmin(np.where(motion > 0.1 * np.median(motion), change / np.maximum(motion, 1e-300), np.inf)))
     speed = np.abs(np.diff(x[best : best + 2 * period], axis=0)).sum(axis=1)

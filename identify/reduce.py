@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
-from excitor.identify.regression import Regression, pick_rows
+from excitor.identify.regression import Regression, pick_rows, segments
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
 
@@ -155,8 +155,7 @@ def _row_weights(training: Regression, plain: Factors, weights: Weights) -> Floa
         if training.variance is None:
             raise ValueError("weights is 'sample', but nothing was measured repeatedly; weight by 'joint'")
         return np.asarray(1.0 / np.sqrt(training.variance))
-    sigma = wls(plain).group_sigma
-    by_joint = {joint: deviation for (joint, _), deviation in sigma.items()}
+    by_joint = {joint: deviation for (joint, _), deviation in wls(plain).group_sigma.items()}
     return np.array([1.0 / by_joint[int(joint)] for joint in training.joint])
 
 
@@ -166,7 +165,11 @@ def _trial(factors: Factors, judge: Regression) -> _Trial:
 
 def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tuple[_Trial, ...]:
     """Build trials that predict each segment of time by a model fitted to all others."""
-    fold = _folds(training, folds)
+    for run in np.unique(training.run):
+        length = int(training.sample[training.run == run].max()) + 1
+        if length < folds:
+            raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
+    fold = segments(training, folds)
     parts = [compress(pick_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
     others = [merge(part for number, part in enumerate(parts) if number != k) for k in range(folds)]
     for k, factors in enumerate(others):
@@ -179,18 +182,6 @@ def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tupl
                 error.names,
             ) from error
     return tuple(_trial(factors, pick_rows(training, fold == k)) for k, factors in enumerate(others))
-
-
-def _folds(training: Regression, folds: int) -> IntArray:
-    """Return each row's fold, (n_rows,): every run is partitioned into as many segments of time."""
-    fold = np.zeros(len(training), dtype=np.int64)
-    for run in np.unique(training.run):
-        rows = training.run == run
-        length = int(training.sample[rows].max()) + 1
-        if length < folds:
-            raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
-        fold[rows] = training.sample[rows] * folds // length
-    return fold
 
 
 def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tuple[tuple[Decision, ...], BoolArray]:
@@ -244,11 +235,8 @@ def _estimate(weighted: Factors, plain: Factors, included: BoolArray, rule: Rule
     if not included.any():
         raise ValueError("every parameter could leave: the model predicts no better than none; lower the tolerance")
     spectrum = column_spectrum(total(select(plain, included), np.ones(len(plain.n_rows)))[:-1, :-1])
-    settings: dict[str, float | str] = {
-        "weights by": rule.weights,
-        "acceptance": rule.acceptance,
-        "tolerance": rule.tolerance,
-    }
+    settings: dict[str, float | str] = {"weights by": rule.weights, "acceptance": rule.acceptance}
+    settings["tolerance"] = rule.tolerance
     return replace(
         ols(select(weighted, included)),
         method="backward selection",

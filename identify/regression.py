@@ -75,6 +75,15 @@ def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     )
 
 
+def segments(regression: Regression, count: int) -> IntArray:
+    """Cut every run into as many segments of time, and find that of each row, (n_rows,)."""
+    place = np.zeros(len(regression), dtype=np.int64)
+    for run in np.unique(regression.run):
+        sample = regression.sample[regression.run == run]
+        place[regression.run == run] = count * sample // (int(sample.max()) + 1)
+    return place
+
+
 def pick_columns(regression: Regression, names: Sequence[str]) -> Regression:
     """Keep some columns, in that order."""
     place = [regression.names.index(name) for name in names]
@@ -224,8 +233,7 @@ def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: fl
             f"the reference of run {run.run!r} has {len(reference)} samples, expected {stride * (n - 1) + 1}: it "
             "must last from the run's first sample to its last"
         )
-    at = slice(None, stride * n, stride)
-    return Motion(reference.q[at], reference.dq[at], reference.ddq[at])
+    return reference[: stride * n : stride]
 
 
 def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Motion:

@@ -130,14 +130,13 @@ def at_motion(run: Samples, scheme: Scheme) -> tuple[Samples, int]:
     for j, way in enumerate(ways):
         u = run.tau[kept.start + way.ahead : kept.stop + last[j], j]
         tau[:, j] = u if way.ahead == last[j] else way.remaining * u[:-1] + (1.0 - way.remaining) * u[1:]
-    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
-    return replace(run, motion=motion, tau=tau, variance=None, noise=None, phase=0.5), kept.start
+    return replace(run, motion=run.motion[kept], tau=tau, variance=None, noise=None, phase=0.5), kept.start
 
 
 def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: IntArray, rows: Rows) -> Block:
     """Build one run's equations, filtered or integrated."""
     torques, kept = torque_segments(run, scheme)
-    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+    motion = run.motion[kept]
     interval = 1.0 / run.sample_rate_hz
     if scheme.kind == "filtered dynamic":
         y = filtered_torques(torques, scheme)
@@ -447,8 +446,7 @@ def scheme_delay(
         late = float(np.clip(late + step, -search.reach, search.reach))
         taken += 1
     search.weigh(late)
-    sigma = search.step(late)[1]
-    return TorqueDelay(late, sigma, search.left(late), search.left(0.0), taken)
+    return TorqueDelay(late, search.step(late)[1], search.left(late), search.left(0.0), taken)
 
 
 class _Search:
@@ -464,7 +462,7 @@ class _Search:
             kept = slice(margin, len(run) - margin)
             if kept.stop - kept.start < 3:
                 raise ExcitorError(f"run {run.run!r} has {len(run)} samples, too few to look for a delay of torques")
-            motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+            motion = run.motion[kept]
             settled = np.arange(kept.stop - kept.start) >= scheme.settle * run.sample_rate_hz
             blocks.append(filtered_momentum(robot, motion, scheme, columns, 1.0 / run.sample_rate_hz)[settled])
             self.slices.append(kept)
@@ -538,8 +536,7 @@ class _Search:
         for q, rate in self._by_run(self.basis.reshape(-1, n_joints, self.basis.shape[1])):
             a = np.exp(-self.scheme.cutoff / self.scheme.order / rate)
             total += float(np.sum(q * (2.0 * lfilter([1.0], [1.0, -a], q, axis=0) - q)))
-        rows = len(self.W) * max(int(np.count_nonzero(self.weights)), 1)
-        return min(total / rows, MOST_TAKEN)
+        return min(total / (len(self.W) * max(int(np.count_nonzero(self.weights)), 1)), MOST_TAKEN)
 
     def _by_run(self, values: FloatArray) -> list[tuple[FloatArray, float]]:
         """Split values (n_samples, ...) of all runs into those of each, with its rate."""

@@ -163,8 +163,7 @@ def pose_averages(
         )
     sense = np.array([_last_sense(dq[:start], moving[:start]) for start, _ in dwells])
     q_dwell, tau_dwell = (np.array([x[a:b].mean(axis=0) for a, b in dwells]) for x in (q, tau))
-    poses = _same_poses(q_dwell)
-    return _average_visits(q_dwell, tau_dwell, sense, poses)
+    return _average_visits(q_dwell, tau_dwell, sense, _same_poses(q_dwell))
 
 
 def channels(x: ArrayLike, name: str, *, least: int = 1) -> FloatArray:

@@ -151,8 +151,7 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
     is as heavy as water in a ball of that radius.
     """
     n = layout(robot).n_links
-    q = random_motion(robot, 50, robot.locked).q
-    origins = link_poses(robot, q)[:, :, :3, 3]
+    origins = link_poses(robot, random_motion(robot, 50, robot.locked).q)[:, :, :3, 3]
     reach = max(float(np.linalg.norm(origins - origins[:, :1], axis=2).max()), 0.1)
     phi, given = chi[: 10 * n].reshape(n, 10), known[: 10 * n].reshape(n, 10)
     weighed = given[:, 9] & (phi[:, 9] > 0.0)

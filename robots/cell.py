@@ -157,8 +157,7 @@ def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
     check_shape(q, "n_samples n_joints", "q", {"n_joints": robot.n_joints})
     if not np.isfinite(q).all():
         raise ValueError("q has entries that are not finite; clearances need a posture in every sample")
-    rows = scene_rows(robot, scene)
-    return _clearances(robot, rows.volumes, q)
+    return _clearances(robot, scene_rows(robot, scene).volumes, q)
 
 
 def _clearances(robot: Robot, volumes: "Volumes", q: FloatArray) -> FloatArray:

@@ -411,8 +411,7 @@ def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
     found = whole.residual <= tolerance(loop)
     side = np.where(whole.closes, 1.0, -1.0)
     out[found] = side[found, None] * _distances(loop, whole.J[:, :, found].transpose(2, 0, 1))
-    turned = _other_working_mode(loop, whole)
-    out[:, 0] = np.where(turned & found, -np.abs(out[:, 0]), out[:, 0])
+    out[:, 0] = np.where(_other_working_mode(loop, whole) & found, -np.abs(out[:, 0]), out[:, 0])
     if not found.all():
         out[~found] = -least_gap(loop, np.asarray(q, dtype=float)[~found])[:, None] / size(loop)
     return out
@@ -451,8 +450,7 @@ def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _scales(loop: ClosedLoop) -> tuple[FloatArray, FloatArray, float]:
     """Compute scales: the platform's rotations by the reach of its closures, drives by their effect on it at home."""
     J = _home_jacobian(loop)
-    turns = ~loop.tree.prismatic[loop.platform]
-    to_platform = np.where(turns, _platform_reach(loop), 1.0)
+    to_platform = np.where(~loop.tree.prismatic[loop.platform], _platform_reach(loop), 1.0)
     to_drives = 1.0 / np.linalg.norm(J[loop.platform] * to_platform[:, None], axis=0)
     passive = np.linalg.norm(J[loop.passive] * to_drives, 2) if loop.passive.size else 1.0
     return to_platform, to_drives, float(passive)

@@ -88,8 +88,7 @@ def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None
         return rigid
     out = np.empty((len(params) - params.n_link_params, robot.n_joints, len(motion)))
     drive_columns(robot, motion, rigid, out)
-    friction = friction_only(robot, chi)[params.n_link_params :]
-    return rigid + np.tensordot(out, friction, axes=(0, 0)).T
+    return rigid + np.tensordot(out, friction_only(robot, chi)[params.n_link_params :], axes=(0, 0)).T
 
 
 def rigid_torque(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
@@ -262,8 +261,7 @@ def momentum_form(
     A, B = np.empty(shape), np.empty(shape)
     for first in range(0, len(motion), _BLOCK):
         rows = slice(first, first + _BLOCK)
-        block = Motion(motion.q[rows], motion.dq[rows], motion.ddq[rows])
-        momentum, rest = _links(robot, block)
+        momentum, rest = _links(robot, Motion(motion.q[rows], motion.dq[rows], motion.ddq[rows]))
         A[rows], B[rows] = momentum[:, :, columns], rest[:, :, columns]
     _add_rotors(robot, motion, columns, A)
     _add_friction(robot, motion, load, columns, B)

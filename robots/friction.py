@@ -307,8 +307,7 @@ def _row_of(law: FrictionLaw, k: int) -> FrictionModel:
 
     def steepest(term: FrictionTerm) -> float:
         v = np.concatenate([-np.geomspace(10.0, 1e-6, 400), np.geomspace(1e-6, 10.0, 400)])
-        g = column(term, np.zeros(len(v)), v, v)
-        return float(np.abs(np.diff(g) / np.diff(v)).max())
+        return float(np.abs(np.diff(column(term, np.zeros(len(v)), v, v)) / np.diff(v)).max())
 
     return FrictionModel(
         name=f"{law.name}-{law.names[k]}" if len(law.names) > 1 else law.name,

@@ -309,8 +309,7 @@ def _of_trees(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
 def _of_many(robot: Robot, chi: FloatArray) -> _Accelerations:
     """Find accelerations of robots that differ in their parameters: τ = Y χ is affine in ddq, so unit ddq give M."""
     n, n_runs = robot.n_joints, len(chi)
-    units = np.concatenate([np.zeros((1, n)), np.eye(n)])
-    pushes = np.repeat(units, n_runs, axis=0)
+    pushes = np.repeat(np.concatenate([np.zeros((1, n)), np.eye(n)]), n_runs, axis=0)
     columns = np.tile(chi, (n + 1, 1)).T[:, None, :]
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:

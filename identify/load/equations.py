@@ -190,8 +190,7 @@ def motor_torque(system: Equations, theta: FloatArray) -> tuple[FloatArray, Floa
 
 def arm_slope(system: Equations, theta: FloatArray) -> FloatArray:
     """∂F/∂z of the arm's deviations in units of their standard deviations, (n_rows, n_arm)."""
-    where = system.unknowns
-    carried = system.carried + system.load @ theta[where.load]
+    carried = system.carried + system.load @ theta[system.unknowns.load]
     gain, _ = _losses(system, carried, efficiencies(system, theta))
     return np.asarray(gain[:, None] * system.arm_carried + system.arm_driven)
 

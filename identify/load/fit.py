@@ -209,8 +209,7 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
     n_rows, names = len(system), task.robot.joint_names
     axes = np.flatnonzero(task.axes)
     raw = (r * np.append(system.sigma, np.ones(len(r) - n_rows)))[:n_rows]
-    norms = np.linalg.norm(J, axis=0)
-    spectrum = np.linalg.svd(triangle(J / norms), compute_uv=False)
+    spectrum = np.linalg.svd(triangle(J / np.linalg.norm(J, axis=0)), compute_uv=False)
     return LoadEstimate(
         method=method,
         names=where.names,
@@ -241,13 +240,11 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     check_full(R, system.unknowns.names)
     data = J[:n_rows]
     middle = J[n_rows:].T @ J[n_rows:]
-    equations_ = labelled(system, data, r[:n_rows])
-    for entry in whiteness(equations_, r[:n_rows]):
+    for entry in whiteness(labelled(system, data, r[:n_rows]), r[:n_rows]):
         rows = system.axis == system.task.robot.joint_names.index(entry.joint)
         variance = float(np.mean(r[:n_rows][rows] ** 2)) * n_rows / max(n_rows - n, 1)
         middle += variance * entry.inflation * (data[rows].T @ data[rows])
-    half = _solve_gram(R, middle)
-    noise = _solve_gram(R, half.T)
+    noise = _solve_gram(R, _solve_gram(R, middle).T)
     arm = np.zeros((n, n))
     if not system.task.learn_arm and system.arm_root.shape[1]:
         taken = _solve_gram(R, data.T @ (arm_slope(system, theta) / system.sigma[:, None]))
@@ -368,8 +365,7 @@ def _at(system: Equations, theta: FloatArray) -> _Point:
 
 def _newton(system: Equations, point: _Point, mu: float) -> tuple[FloatArray, float]:
     """Solve (JᵀJ + μ B) Δ = Jᵀr - μ b: the step, and twice the decrease predicted by the quadratic model."""
-    inverse = np.linalg.inv(point.P)
-    turned = inverse @ _BASIS
+    turned = np.linalg.inv(point.P) @ _BASIS
     H, g = point.J.T @ point.J, point.J.T @ point.residual
     load = system.unknowns.load
     H[load, load] += mu * np.einsum("iab,jba->ij", turned, turned)
@@ -753,8 +749,7 @@ def _impossible(system: Equations, theta: FloatArray) -> list[Finding]:
 
 
 def _remedy(system: Equations, found: LoadRank) -> str:
-    load_only = all(not np.any(np.abs(row[10:]) > _SMALL) for row in found.open_directions)
-    if load_only:
+    if all(not np.any(np.abs(row[10:]) > _SMALL) for row in found.open_directions):
         still = [name for name, moves in zip(system.task.robot.joint_names, system.task.axes, strict=True) if not moves]
         if still:
             return f"let another axis move a little too, such as {still[-1]}, or know the mass beforehand"

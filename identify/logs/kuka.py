@@ -69,8 +69,7 @@ def read(path: Path) -> Recording:
     notes: list[str] = []
     files = _header_files(path)
     for file in files:
-        part = file.stem.removeprefix(_trace(file)).lstrip("_")
-        found, remarks = _read_pair(file, part)
+        found, remarks = _read_pair(file, file.stem.removeprefix(_trace(file)).lstrip("_"))
         channels += found
         notes += [f"{file.name}: {note}" for note in remarks]
     notes.insert(0, f"{len(files)} files of the trace are read: {', '.join(file.name for file in files)}")

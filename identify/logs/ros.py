@@ -198,15 +198,13 @@ def _decoded(
 
 def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]) -> list[Channel]:
     stamps = np.array(one.stamps, dtype=object) - start  # Python's whole numbers: stamps of strangers may be huge
-    t = np.array([float(stamp) for stamp in stamps]) * 1e-9
-    clock = Clock(t, np.array(one.rows))
+    clock = Clock(np.array([float(stamp) for stamp in stamps]) * 1e-9, np.array(one.rows))
     table = np.array(one.values)
     channels, at = [], 0
     for quantity in one.quantities:
         kind, unit, role = _KINDS.get(quantity, _OTHER)
         label = f"{one.topic} {quantity}" if many or not one.names else quantity
-        names = one.names if quantity != "speed_scaling" else (None,)
-        for name in names:
+        for name in one.names if quantity != "speed_scaling" else (None,):
             values = table[:, at]
             at += 1
             full = label if name is None else f"{label}:{name}"

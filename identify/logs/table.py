@@ -5,9 +5,12 @@ headings have rules by heading. Tables with other headings give channels by name
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +41,7 @@ _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
 LARGEST_VALUE = 1e12  # in any unit anybody writes
 MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
 FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
+_LAYOUTS = tomllib.loads((resources.files("excitor.identify.logs") / "layouts.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -322,6 +326,14 @@ class Layout:
         return found and not (self.alone and others)
 
 
+def layout_named(name: str) -> Layout:
+    """Take a layout of layouts.toml."""
+    entry = _LAYOUTS[name]
+    rows: list[Any] = [[word or None for word in row] for row in entry["rules"]]
+    rules, unit = tuple(Rule(*row) for row in rows), entry.get("unit", "s") or None
+    return Layout(entry["time"], tuple(entry.get("needed", ())), rules, unit, entry.get("alone", False))
+
+
 def layout_of(head: Head, layouts: Sequence[Layout]) -> Layout | None:
     """Find the layout whose headings the first line of a file holds."""
     if not head.lines:
@@ -332,14 +344,15 @@ def layout_of(head: Head, layouts: Sequence[Layout]) -> Layout | None:
 
 def known_tables(
     name: str,
-    layouts: Sequence[Layout],
+    names: Sequence[str],
     example: Callable[[Path], object],
     *,
     missing: bool = False,
     grows: bool = False,
     note: str = "",
 ) -> LogFormat:
-    """Make the format of tables with headings in one of these layouts; `missing`: cells may be empty."""
+    """Make the format of tables with headings in one of the layouts of these names; `missing`: cells may be empty."""
+    layouts = [layout_named(one) for one in names]
 
     def fits(head: Head) -> int:
         return 2 if layout_of(head, layouts) else 0

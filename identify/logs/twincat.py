@@ -109,8 +109,7 @@ def _table(path: Path, body: list[tuple[int, str]], width: int) -> tuple[FloatAr
     lines = [line.rstrip("\r\n") + "\t" * (width - 1 - line.count("\t")) for _, line in body]
     rows = np.array([number for number, _ in body], dtype=np.int64)
     comma = any("," in line for line in lines)
-    dialect = _Tabs("\t", comma, missing=True)
-    table, _ = numbers(path, lines, rows, width, dialect, left=frozenset())
+    table, _ = numbers(path, lines, rows, width, _Tabs("\t", comma, missing=True), left=frozenset())
     return table, rows, comma
 
 

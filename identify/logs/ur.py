@@ -8,37 +8,19 @@ from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     ANY_NUMBER,
     Dialect,
-    Layout,
-    Rule,
     TextTable,
     example_table,
     find_dialect,
     headings_of,
     is_number,
+    layout_named,
     read_text_table,
     recording_of,
 )
 from excitor.robots.errors import InvalidLog
 
-_J = r"[_\[]?(?P<joint>\d+)\]?"
 _NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")
-LAYOUT = Layout(
-    "timestamp",
-    ("(actual|target)_.*",),
-    (
-        Rule(f"actual_q{_J}", "position", "rad", "measured", "joint"),
-        Rule(f"actual_qd{_J}", "velocity", "rad/s", "measured", "joint"),
-        Rule(f"actual_current{_J}", "current", "A", "measured", "motor"),
-        Rule(f"target_q{_J}", "position", "rad", "reference", "joint"),
-        Rule(f"target_qd{_J}", "velocity", "rad/s", "reference", "joint"),
-        Rule(f"target_qdd{_J}", "acceleration", "rad/s2", "reference", "joint"),
-        Rule(f"target_current{_J}", "current", "A", "reference", "motor"),
-        Rule(f"target_moment{_J}", "torque_model", "N m", "reference", "joint"),
-        Rule(f"joint_temperatures{_J}", "temperature", "degC", "measured"),
-        Rule("speed_scaling|target_speed_fraction", "speed_scaling", "1"),
-        Rule("output_int_register_24", "marker", "1"),
-    ),
-)
+LAYOUT = layout_named("ur")
 # Without headings: time, then six columns each. Older recorders stop after the currents.
 _LAYOUTS = {1 + 6 * n: ("timestamp", *(f"{name}_{k}" for name in _NAMES[:n] for k in range(6))) for n in (3, 5)}
 

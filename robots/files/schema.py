@@ -398,8 +398,7 @@ def _sentence(error: Any) -> str:
 
 def number(text: str, constants: Mapping[str, float] | None = None) -> float:
     """Read a number: digits, fractions, products, named constants. ValueError states the fault and its position."""
-    terms = _Reader(text, constants or {}, frozenset()).read()
-    return terms.get(_CONSTANT, 0.0)
+    return _Reader(text, constants or {}, frozenset()).read().get(_CONSTANT, 0.0)
 
 
 def combination(text: str, names: frozenset[str], constants: Mapping[str, float] | None = None) -> Terms:

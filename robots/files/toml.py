@@ -574,18 +574,22 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
     coordinates = tuple(k for k, link in enumerate(links) if is_coordinate(link.joint))
     names = [links[k].joint.name for k in coordinates]
     for link in links:
-        for key in ("limits", "locked_deg", "locked_m"):
-            if link.joint.name not in names and getattr(link.joint, key) not in (None, schema.Limits()):
-                path = f"{link.path}.{key}"
-                reading.note(path, "the joint only follows others; give this to the joint that it follows")
+        if link.joint.name not in names:
+            refuse_driven_keys(link, "only follows others; give this to the joint that it follows", reading)
         for name in link.joint.follows or ():
             if name not in names:
-                reading.note(
-                    f"{link.path}.follows", f"{name!r} is not a joint that moves by itself; {expected(name, names)}"
-                )
+                meant = f"{name!r} is not a joint that moves by itself; {expected(name, names)}"
+                reading.note(f"{link.path}.follows", meant)
     if links and not coordinates:
         reading.note("joint", "every joint follows another; one must move by itself")
     return coordinates
+
+
+def refuse_driven_keys(link: Link, why: str, reading: Reading) -> None:
+    """Refuse keys of driven joints on one that is not."""
+    for key in ("limits", "locked_deg", "locked_m"):
+        if getattr(link.joint, key) not in (None, schema.Limits()):
+            reading.note(f"{link.path}.{key}", f"the joint {why}")
 
 
 def build_tree(skeleton: Skeleton, reading: Reading) -> Tree:
@@ -691,11 +695,9 @@ def current_sigma(drive: schema.Drive, n: int, reading: Reading) -> FloatArray |
 
 def per_joint(values: list[float] | None, n: int, path: str, reading: Reading) -> FloatArray:
     """Read one number a joint; ones where not given."""
-    if values is None or len(values) != n:
-        if values is not None:
-            reading.note(path, f"has {len(values)} entries, expected one for each of the {n} joints")
-        return np.ones(n)
-    return np.array(values)
+    if values is not None and len(values) != n:
+        reading.note(path, f"has {len(values)} entries, expected one for each of the {n} joints")
+    return np.ones(n) if values is None or len(values) != n else np.array(values)
 
 
 def motor_senses(motor_from_joint: FloatArray) -> FloatArray:
@@ -895,7 +897,7 @@ def sort_parts(skeleton: Skeleton, platform: schema.Platform, reading: Reading) 
         elif not link.joint.passive:
             actuated.append(i)
         else:
-            refuse_on_passive(link, reading)
+            refuse_driven_keys(link, "is passive: it follows the drives; give this to those", reading)
     if len(actuated) != len(moves):
         reading.note(
             "joint",
@@ -915,13 +917,6 @@ def link_names(skeleton: Skeleton, platform: schema.Platform) -> tuple[str, ...]
     """Name links after their joints, the platform after itself."""
     last = f"{platform.name}.{platform.moves[-1]}"
     return tuple(platform.name if link.joint.name == last else link.joint.name for link in skeleton.links)
-
-
-def refuse_on_passive(link: Link, reading: Reading) -> None:
-    """Refuse keys of driven joints on a passive one."""
-    for key in ("limits", "locked_deg", "locked_m"):
-        if getattr(link.joint, key) not in (None, schema.Limits()):
-            reading.note(f"{link.path}.{key}", "the joint is passive: it follows the drives; give this to those")
 
 
 def read_closure(entry: schema.Closure, skeleton: Skeleton, path: str, reading: Reading) -> list[Closure]:
@@ -994,8 +989,7 @@ def at_home(tree: Tree, closures: list[Closure], parts: Parts, reading: Reading)
             "lengths, and give each joint a home_deg or home_m near where it stands",
         )
         return None
-    home = q[:, 0]
-    loop = ClosedLoop(tree, *fields, home, np.array(parts.bodies), slender)
+    loop = ClosedLoop(tree, *fields, q[:, 0], np.array(parts.bodies), slender)
     return loop if settles(loop, reading) else None
 
 
