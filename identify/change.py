@@ -166,7 +166,9 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
     line = np.column_stack([np.ones(n), np.arange(n) - (n - 1)])
     fit, *_ = np.linalg.lstsq(line, first, rcond=None)
     rest = first - line @ fit
-    rest = _clipped_columns(rest)
+    scale = 1.4826 * np.median(np.abs(rest), axis=0)
+    limit = np.where(scale > 0.0, _CLIP * scale, np.inf)
+    rest = np.clip(rest, -limit, limit)  # cycles that deviate while healthy ones are learned
     spread = rest.T @ rest / (n - 2) * (1.0 + 4.0 / n)  # prediction doubts the line too
     return (
         replace(
@@ -183,13 +185,6 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
         ),
         verdict,
     )
-
-
-def _clipped_columns(rest: FloatArray) -> FloatArray:
-    """Clip deviating cycles while healthy ones are learned."""
-    scale = 1.4826 * np.median(np.abs(rest), axis=0)
-    limit = np.where(scale > 0.0, _CLIP * scale, np.inf)
-    return np.clip(rest, -limit, limit)
 
 
 def _surprise(detector: Detector, group: Group, error: FloatArray, inflation: float) -> float:
@@ -476,11 +471,9 @@ def _ordered(what: MonitoredRobot, change: FloatArray, left: FloatArray, joint: 
 
 def _friction_of(robot: Robot, j: int, taken: set[int]) -> list[int]:
     """List the friction columns that act on a joint most, each once."""
-    own: list[int] = []
-    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if int(np.argmax(np.abs(term.acts))) == j and column not in taken and column not in own:
-            own.append(column)
-    return own
+    terms = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
+    own = dict.fromkeys(column for term, column in terms if int(np.argmax(np.abs(term.acts))) == j)
+    return [column for column in own if column not in taken]
 
 
 def _block_means(x: FloatArray, width: int) -> FloatArray:

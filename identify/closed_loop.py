@@ -180,7 +180,8 @@ def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tol
         servo = updated_servo(replay.servo, replay.robot, replay.motion, chi, design) if updated else replay.servo
         equations = replay_runs(replay, chi, servo)
         lost = equations.sentence if isinstance(equations, OutOfControl) else ""
-        if isinstance(equations, OutOfControl) or _worse(replay, equations, history):
+        limit = _TOO_FAR * history[-1].residual if history else np.inf  # beyond, the last step went too far
+        if isinstance(equations, OutOfControl) or relative_residual(replay, equations.y) > limit:
             if estimate is None or halvings == _HALVINGS:
                 status: Status = "out of control" if lost else "iterations"
                 return _ended(status, replay, estimate, chi, history, k + 1, lost)
@@ -201,11 +202,6 @@ def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tol
             status = "converged" if residual < NO_FIT else "no fit"
             return _ended(status, replay, estimate, chi, history, k + 1)
     return _ended("iterations", replay, estimate, chi, history, most)
-
-
-def _worse(replay: Replay, equations: Regression, history: Sequence[Iteration]) -> bool:
-    """Return True if a step went too far: torques then differ more than twice as much as before it."""
-    return bool(history) and relative_residual(replay, equations.y) > _TOO_FAR * history[-1].residual
 
 
 def _step(replay: Replay, chi: FloatArray, factors: Factors, step: Estimate, updated: bool) -> FloatArray:
@@ -620,11 +616,9 @@ def solid_columns(robot: Robot, columns: IntArray) -> list[int]:
         for rotor, column in zip(robot.drive.rotors, params.rotor_columns, strict=True)
         if np.array_equal(rotor.senses, rotor.acts)
     }
-    solid = []
-    for k in map(int, columns):
-        if k in balanced or (k < params.n_link_params and params.names[k].rstrip("0123456789") in _SOLID):
-            solid.append(k)
-    return solid
+    links = params.names[: params.n_link_params]
+    balanced |= {k for k, name in enumerate(links) if name.rstrip("0123456789") in _SOLID}
+    return [k for k in map(int, columns) if k in balanced]
 
 
 def _only(robot: Robot, column: int) -> FloatArray:

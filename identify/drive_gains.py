@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.estimate import Estimate, compress, triangle, wls
-from excitor.identify.intervals import autocorrelation
+from excitor.identify.intervals import autocorrelation, positive_pairs
 from excitor.identify.noise import NullVector, mixed_total_least_squares, total_least_squares
 from excitor.identify.reduce import Essential, essential
 from excitor.identify.regression import Decimation, Regression, Rows
@@ -491,7 +491,7 @@ def _correlated(system: GainSystem, U: FloatArray, residual: FloatArray, drive: 
     """Σ_k ρ_k U_tᵀ U_(t+k) of one drive, its runs apart, gaps in time left out."""
     rows = np.flatnonzero(system.drive == drive)
     rho = autocorrelation(system.run[rows], system.sample[rows], residual[rows])
-    rho = rho[: _memory(rho)]
+    rho = rho[: 2 * len(positive_pairs(rho)) or 1]
     middle = np.zeros((U.shape[1], U.shape[1]))
     for run in np.unique(system.run[rows]):
         own = rows[system.run[rows] == run]
@@ -504,13 +504,6 @@ def _correlated(system: GainSystem, U: FloatArray, residual: FloatArray, drive: 
             smooth[:-k] += rho[k] * grid[k:]
         middle += grid.T @ smooth
     return middle
-
-
-def _memory(rho: FloatArray) -> int:
-    """Count the lags before pairs of correlations turn negative: farther ones are noise."""
-    pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    ends = np.flatnonzero(pairs <= 0.0)
-    return 2 * int(ends[0] if ends.size else len(pairs)) or 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)

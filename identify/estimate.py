@@ -171,6 +171,12 @@ def group_sigma(factors: Factors, beta: FloatArray, by: By) -> FloatArray:
     return np.maximum(sigma, floor)
 
 
+def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
+    """Return the deviation that an estimate divided each row by, (n_rows,)."""
+    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
+    return np.array([estimate.group_sigma[group] for group in groups])
+
+
 def column_spectrum(R: FloatArray) -> FloatArray:
     """Singular values of a matrix with its columns divided by their 2-norms, from its triangular factor."""
     norms = np.linalg.norm(R, axis=0)
@@ -243,9 +249,8 @@ def compress(regression: Regression, row_weights: FloatArray | None = None) -> F
     chosen = [(labels == group).all(axis=1) for group in groups]
     n_rows = np.array([np.count_nonzero(rows) for rows in chosen])
     R = np.array([triangle(system[rows]) for rows in chosen])
-    return Factors(
-        names=regression.names, units=regression.units, joint=groups[:, 0], run=groups[:, 1], n_rows=n_rows, R=R
-    )
+    names = regression.names
+    return Factors(names=names, units=regression.units, joint=groups[:, 0], run=groups[:, 1], n_rows=n_rows, R=R)
 
 
 @one_blas_thread()

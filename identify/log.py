@@ -407,7 +407,9 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
     recorded = (len(first.t) - 1) / float(first.t[-1] - first.t[0])
     if same and first.even and not first.gaps and (rate is None or abs(rate / recorded - 1.0) < 1e-6):
         return Grid(first.t, recorded, True, ())
-    interval = _nice(min(c.interval for c in clocks)) if rate is None else 1.0 / rate
+    interval = min(c.interval for c in clocks) if rate is None else 1.0 / rate
+    rounded = round(interval / _NICE) * _NICE
+    interval = rounded if rate is None and abs(rounded - interval) < 0.01 * interval else interval
     start, end = max(c.t[0] for c in clocks), min(c.t[-1] for c in clocks)
     count = int(np.floor((end - start) / interval + 1e-6)) + 1 if end > start else 0
     if count < 3:
@@ -465,11 +467,6 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     first = int(spikes[0])
     sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
     return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
-
-
-def _nice(interval: float) -> float:
-    rounded = round(interval / _NICE) * _NICE
-    return rounded if abs(rounded - interval) < 0.01 * interval else interval
 
 
 def log_from_frame(
@@ -549,7 +546,9 @@ def _signal(frame: "DataFrame", entry: Columns, name: str, stamps: Stamps | None
 
 def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> None:
     """Copy a column's numbers; text, missing values and what nothing measures are refused with their row."""
-    found = _columns_of(frame, column)
+    found = [k for k, known in enumerate(frame.columns) if known == column]
+    if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
+        found = [column - 1]  # by its place
     if len(found) != 1:
         shown = ", ".join(map(str, frame.columns[:24]))
         sentence = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
@@ -566,14 +565,6 @@ def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> 
         if bad.size:
             row = start + int(bad[0])
             raise InvalidLog(name, f"column {column!r} is {out[row]:g}, which nothing measures; cut it", row)
-
-
-def _columns_of(frame: "DataFrame", column: str | int) -> list[int]:
-    """Find a column by its name; else, where it is a number, by its place from 1."""
-    found = [k for k, known in enumerate(frame.columns) if known == column]
-    if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
-        return [column - 1]
-    return found
 
 
 def _no_numbers(values: Iterable[Any]) -> Iterator[tuple[int, Any]]:

@@ -37,6 +37,7 @@ from excitor.identify.estimate import (
     ols,
     residual_norms,
     ridge,
+    rows_of_groups,
     select,
     total,
     triangle,
@@ -45,7 +46,6 @@ from excitor.identify.estimate import (
 from excitor.identify.instruments import InstrumentalFit, Instruments, durbin_wu_hausman, instrumental_variables
 from excitor.identify.intervals import (
     Intervals,
-    WhitenedSystem,
     believing,
     estimate_of,
     honest_intervals,
@@ -217,7 +217,9 @@ def ridge_answer(problem: Problem) -> Answer:
     belief = np.diag(weight / scale**2)
     system = influence(W, W, residual, belief)
     intervals = honest_intervals(regression, estimate, problem.runs, system=system)
-    half = scipy.linalg.solve_triangular(system.R, _lifted(W, belief, system))
+    # A⁻¹ √belief is R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹
+    lifted = np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
+    half = scipy.linalg.solve_triangular(system.R, lifted)
     intervals = believing(intervals, half @ half.T)
     notes: tuple[str, ...] = (
         f"held to {'the prior model' if certain else 'zero, as the robot states no masses'} within its own size, with "
@@ -309,7 +311,9 @@ def tls_answer(problem: Problem) -> Answer:
     residual = y - W @ beta
     size = y_noise + float(beta @ C @ beta)
     corrected = W + np.outer(residual, C @ beta) / size
-    system = influence(corrected, W, residual, _curvature(W, corrected, C, residual, size))
+    # completes Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all
+    curvature = np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
+    system = influence(corrected, W, residual, curvature)
     settings: dict[str, float | str] = {"weights by": "joint", "noise of columns": source, "gap": gap}
     estimate = estimate_of(system, regression, beta, method="tls", sigma=sigma, settings=settings)
     moved = float(np.max(np.abs(beta - weighted.values) / weighted.sigma))
@@ -412,9 +416,14 @@ def answer(method: str, problem: Problem) -> Answer:
             _check(problem)
             with np.errstate(all="ignore"):
                 result = METHODS[method].fit(problem)
-                _check_finite(result)
-        except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
-            result = Answer(method, None, None, refused=_sentence(error))
+            found = result.estimate
+            if found is not None and not (np.isfinite(found.values).all() and np.isfinite(found.covariance).all()):
+                raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
+        except np.linalg.LinAlgError as error:
+            sentence = f"its linear algebra failed ({error}); the equations are too close to dependent"
+            result = Answer(method, None, None, refused=sentence)
+        except (ExcitorError, ValueError) as error:
+            result = Answer(method, None, None, refused=str(error))
     return replace(result, cpu_s=time.process_time() - begun)
 
 
@@ -424,19 +433,6 @@ def _check(problem: Problem) -> None:
         raise ExcitorError("the equations have no parameters; free a joint, or choose other columns")
     if n_rows <= n:
         raise ExcitorError(f"{n_rows} equations do not determine {n} parameters; record more, or thin less")
-
-
-def _check_finite(result: Answer) -> None:
-    if result.estimate is None:
-        return
-    if not (np.isfinite(result.estimate.values).all() and np.isfinite(result.estimate.covariance).all()):
-        raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, np.linalg.LinAlgError):
-        return f"its linear algebra failed ({error}); the equations are too close to dependent"
-    return str(error)
 
 
 def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
@@ -450,17 +446,6 @@ def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, Float
     return np.sqrt(np.minimum(1.0, 1.345 / size)), scale
 
 
-def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
-    """Return the deviation that an estimate divided each row by, (n_rows,)."""
-    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
-    return np.array([estimate.group_sigma[group] for group in groups])
-
-
-def wls_sigma(factors: Factors) -> dict[tuple[int, int], float]:
-    """Find the deviation of each group's rows as wls does."""
-    return dict(wls(factors).group_sigma)
-
-
 def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
     """Write the robot's prior model in the regression's parameters; zeros where it states no mass."""
     robot, names = problem.robot, problem.regression.names
@@ -470,6 +455,11 @@ def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
         return np.zeros(len(names)), False
     of_base = dict(zip((params.names[k] for k in base.kept), base.values(prior(robot)), strict=True))
     return np.array([of_base.get(name, 0.0) for name in names]), True
+
+
+def wls_sigma(factors: Factors) -> dict[tuple[int, int], float]:
+    """Find the deviation of each group's rows as wls does."""
+    return dict(wls(factors).group_sigma)
 
 
 def torque_size(regression: Regression) -> FloatArray:
@@ -511,11 +501,6 @@ def folds(regression: Regression) -> list[BoolArray]:
     """Partition every run into FOLDS segments of time: (n_rows,) masks."""
     place = segments(regression, FOLDS)
     return [place == k for k in np.unique(place)]
-
-
-def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatArray:
-    """Write A⁻¹ √belief as R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹."""
-    return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
 
 
 def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: Instruments) -> FloatArray:
@@ -661,11 +646,6 @@ def _at_samples(run: Samples, followed: TrackedMotion, stride: int) -> Motion:
     return processed_as(run, motion.q, motion)
 
 
-def _curvature(W: FloatArray, corrected: FloatArray, C: FloatArray, residual: FloatArray, size: float) -> FloatArray:
-    """Complete Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all."""
-    return np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
-
-
 def exact_columns(problem: Problem) -> BoolArray:
     """Mark columns that hold no motion: those of offsets, (n_columns,)."""
     offsets = {term.parameter for term in problem.robot.drive.friction if friction_model(term).shape == "constant"}
@@ -679,9 +659,8 @@ def column_noise(problem: Problem, W: FloatArray, sigma: FloatArray) -> tuple[Fl
     hold the residuals of wls. Otherwise columns and torques are as noisy as they are large.
     """
     if problem.position_noise is None:
-        return np.diag(
-            np.sum(W**2, axis=0)
-        ), "every column is taken to be as noisy as the torques, relative to its norm"
+        sentence = "every column is taken to be as noisy as the torques, relative to its norm"
+        return np.diag(np.sum(W**2, axis=0)), sentence
     rng = np.random.default_rng(0)
     robot, regression, thin = problem.robot, problem.regression, problem.rows.decimate
     clean = columns_along(robot, problem.runs, [run.motion for run in problem.runs], regression, thin)

@@ -199,8 +199,9 @@ def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tup
         worst = int(np.argmax(ratio))
         kept = bool(ratio[worst] > rule.tolerance)
         included = included if kept else without
-        joint = _joint_name(training, int(trials[0].joints[worst]))
-        decisions.append(Decision(training.names[k], float(sensitivity[k]), float(ratio[worst]), joint, kept))
+        joint = int(trials[0].joints[worst])
+        name = training.joint_names[joint] if joint >= 0 else "power"
+        decisions.append(Decision(training.names[k], float(sensitivity[k]), float(ratio[worst]), name, kept))
     return tuple(decisions), included
 
 
@@ -224,10 +225,6 @@ def _mean_torque(trials: tuple[_Trial, ...]) -> FloatArray:
     size = np.abs(np.concatenate([trial.y for trial in trials]))
     means = np.array([size[joint == j].mean() for j in trials[0].joints])
     return np.asarray(np.maximum(means, np.finfo(float).tiny / EXACT))
-
-
-def _joint_name(regression: Regression, joint: int) -> str:
-    return regression.joint_names[joint] if joint >= 0 else "power"
 
 
 def _estimate(weighted: Factors, plain: Factors, included: BoolArray, rule: Rule) -> Estimate:

@@ -162,9 +162,7 @@ def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray,
 
 
 def _moving(dq: FloatArray, dead_zone: FloatArray | None) -> BoolArray:
-    if dead_zone is None:
-        return np.ones(dq.shape, dtype=bool)
-    return np.asarray(np.abs(dq) > dead_zone)
+    return np.ones(dq.shape, dtype=bool) if dead_zone is None else np.asarray(np.abs(dq) > dead_zone)
 
 
 def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:

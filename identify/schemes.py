@@ -184,10 +184,9 @@ def filtered_torques(torques: Sequence[Sequence[Segment]], scheme: Scheme) -> Fl
 
 def filtered_momentum(robot: Robot, motion: Motion, scheme: Scheme, columns: IntArray, interval: float) -> FloatArray:
     """Write s F (A - A₀) + F B, joint by joint, (n_samples, n_joints, n_columns)."""
-    form = momentum_form(robot, motion, columns=columns)
-    return np.stack(
-        [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in range(robot.n_joints)], axis=1
-    )
+    form, joints = momentum_form(robot, motion, columns=columns), range(robot.n_joints)
+    through = [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in joints]
+    return np.stack(through, axis=1)
 
 
 def _through(stored: FloatArray, flow: FloatArray, scheme: Scheme, interval: float) -> FloatArray:
@@ -219,9 +218,8 @@ def _powers(torques: Sequence[Sequence[Segment]], dq: FloatArray, scheme: Scheme
 
 def _sum(of_joints: Sequence[list[Segment]]) -> list[Segment]:
     """Add signals that may switch at different times, split at all of them."""
-    ends = sorted(
-        {round(end, 15) for segments in of_joints for end in np.cumsum([segment.length for segment in segments])}
-    )
+    lengths = [[segment.length for segment in segments] for segments in of_joints]
+    ends = sorted({round(end, 15) for of_joint in lengths for end in np.cumsum(of_joint)})
     total: list[Segment] = []
     for before, after in zip([0.0, *ends[:-1]], ends, strict=True):
         parts = [_part(segments, before, after) for segments in of_joints]
@@ -377,13 +375,8 @@ def lagged(segments: Sequence[Segment], *, cutoff: float, order: int = 1) -> lis
     for segment in segments:
         step, from_start, from_end = _over_segment(cutoff, order, segment.length)
         transition = step @ transition
-        pushes = [
-            sum(
-                (step[i, j] * pushes[j] for j in range(i + 1)),
-                from_start[i] * segment.start + from_end[i] * segment.end,
-            )
-            for i in range(order)
-        ]
+        own = [from_start[i] * segment.start + from_end[i] * segment.end for i in range(order)]
+        pushes = [sum((step[i, j] * pushes[j] for j in range(i + 1)), own[i]) for i in range(order)]
     out: list[FloatArray] = []
     for i in range(order):
         push = sum((transition[i, j] * out[j][:-1] for j in range(i)), pushes[i])

@@ -111,13 +111,11 @@ class Validation:
         """Name the model's and the baselines' total figures; those of training data are called so."""
         kind = "training" if self.training else "held_out"
         rows = {"": self.model, **{f".{name.replace(' ', '_')}": errors for name, errors in self.baselines.items()}}
+        fields = {"relative_error": "relative_total", "mean_absolute_error": "mean_absolute_mean"}
         return {
-            f"{kind}_{figure}{name}": value
+            f"{kind}_{figure}{name}": getattr(errors, field)
             for name, errors in rows.items()
-            for figure, value in (
-                ("relative_error", errors.relative_total),
-                ("mean_absolute_error", errors.mean_absolute_mean),
-            )
+            for figure, field in fields.items()
         }
 
 
@@ -488,12 +486,9 @@ class ClosedLoopCheck:
         """Return sentences about what was simulated and what may be concluded."""
         if self.refused:
             return (f"The model was not simulated to the end: {self.refused}.",)
-        texts = [
-            "The model was simulated under the robot's servo; feedback hides in the motion what torques then show."
-        ]
-        if self.assumed:
-            texts.append(f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo.")
-        return tuple(texts)
+        text = "The model was simulated under the robot's servo; feedback hides in the motion what torques then show."
+        led = f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo."
+        return (text, led) if self.assumed else (text,)
 
 
 def closed_loop(

@@ -135,12 +135,10 @@ def prior_body(phi: FloatArray, known: BoolArray, generic: FloatArray) -> FloatA
 
 def _believed(robot: Robot, belief: Prior) -> tuple[FloatArray, BoolArray]:
     if belief.chi is None:
-        chi, known = prior(robot), robot.known | robot.assumed_zero
-    else:
-        if len(belief.chi) != len(robot.chi):
-            raise ValueError(f"Prior.chi has {len(belief.chi)} entries, expected the {len(robot.chi)} of {robot.name}")
-        chi, known = belief.chi, np.ones(len(robot.chi), dtype=bool)
-    return np.where(robot.assumed_zero, 0.0, chi), known
+        return np.where(robot.assumed_zero, 0.0, prior(robot)), robot.known | robot.assumed_zero
+    if len(belief.chi) != len(robot.chi):
+        raise ValueError(f"Prior.chi has {len(belief.chi)} entries, expected the {len(robot.chi)} of {robot.name}")
+    return np.where(robot.assumed_zero, 0.0, belief.chi), np.ones(len(robot.chi), dtype=bool)
 
 
 def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float | None) -> FloatArray:
@@ -178,13 +176,8 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
 def _whiten(P0: FloatArray, entries: IntArray) -> tuple[FloatArray, FloatArray]:
     """Find M (16, n) with orthonormal columns and U with X = M U phi for the free entries of phi."""
     L = np.linalg.cholesky(P0)
-    columns = [
-        scipy.linalg.solve_triangular(
-            L, scipy.linalg.solve_triangular(L, pseudo_inertia(unit), lower=True).T, lower=True
-        )
-        for unit in np.eye(10)[entries]
-    ]
-    M, U = np.linalg.qr(np.array([X.ravel() for X in columns]).T)
+    halves = [scipy.linalg.solve_triangular(L, pseudo_inertia(unit), lower=True).T for unit in np.eye(10)[entries]]
+    M, U = np.linalg.qr(np.array([scipy.linalg.solve_triangular(L, X, lower=True).ravel() for X in halves]).T)
     return M, U
 
 
@@ -204,11 +197,8 @@ def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> Floa
 def unknown_friction(robot: Robot) -> BoolArray:
     """Mark the joints that feel friction of which no size is stated, (n_joints,)."""
     columns = layout(robot).friction_columns
-    acts = [
-        term.acts
-        for term, column in zip(robot.drive.friction, columns, strict=True)
-        if friction_model(term).dissipates and not robot.known[column]
-    ]
+    unknown = [term for term, k in zip(robot.drive.friction, columns, strict=True) if not robot.known[k]]
+    acts = [term.acts for term in unknown if friction_model(term).dissipates]
     return np.asarray(np.any(np.array(acts).reshape(-1, robot.n_joints) != 0.0, axis=0))
 
 

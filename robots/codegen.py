@@ -481,9 +481,8 @@ def count(results: Sequence[Node]) -> Count:
         else:
             kinds.append(node.kind)
     additions = kinds.count("add") + kinds.count("sub")
-    return Count(
-        additions=additions, multiplications=kinds.count("mul"), functions=sum(kind in FUNCTIONS for kind in kinds)
-    )
+    functions = sum(kind in FUNCTIONS for kind in kinds)
+    return Count(additions=additions, multiplications=kinds.count("mul"), functions=functions)
 
 
 def _ordered(x: Node, y: Node) -> tuple[Node, Node]:

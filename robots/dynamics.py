@@ -63,9 +63,11 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
     (1, 3)
     """
     params = layout(robot)
-    out = np.empty((len(params), robot.n_joints, _pitch(len(motion))))
+    pitch = len(motion) if len(motion) % 512 else len(motion) + 8  # one near a power of two makes caches thrash
+    out = np.empty((len(params), robot.n_joints, pitch))
     robot.mechanism.regressor(motion, out[: params.n_link_params])
-    _fill_drive(robot, motion, load, out[params.n_link_params :])
+    if len(params) > params.n_link_params:
+        drive_columns(robot, motion, friction_load(robot, motion, load), out[params.n_link_params :])
     return out.transpose(2, 1, 0)[: len(motion)]
 
 
@@ -197,11 +199,6 @@ def rotor_matrix(robot: Robot, chi: FloatArray) -> FloatArray:
     return added
 
 
-def _fill_drive(robot: Robot, motion: Motion, load: FloatArray | None, out: FloatArray) -> None:
-    if len(out):
-        drive_columns(robot, motion, friction_load(robot, motion, load), out)
-
-
 def friction_load(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
     """Torques that load-dependent friction works against: those given, else the prior's; no rows if none needs them."""
     if load is not None:
@@ -227,11 +224,6 @@ def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
     chi = np.ascontiguousarray(chi, dtype=float)
     check_shape(chi, "n_params", "chi", {"n_params": len(layout(robot))})
     return chi
-
-
-def _pitch(n_samples: int) -> int:
-    """Choose the pitch of rows of samples: one near a power of two makes caches thrash."""
-    return n_samples + 8 if n_samples % 512 == 0 else n_samples
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -261,9 +253,11 @@ def momentum_form(
     A, B = np.empty(shape), np.empty(shape)
     for first in range(0, len(motion), _BLOCK):
         rows = slice(first, first + _BLOCK)
-        momentum, rest = _links(robot, Motion(motion.q[rows], motion.dq[rows], motion.ddq[rows]))
+        momentum, rest = _links(robot, motion[rows])
         A[rows], B[rows] = momentum[:, :, columns], rest[:, :, columns]
-    _add_rotors(robot, motion, columns, A)
+    for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
+        for k in np.flatnonzero(columns == column):
+            A[:, :, k] += np.outer(motion.dq @ rotor.senses, rotor.acts)
     _add_friction(robot, motion, load, columns, B)
     return MomentumForm(A, B)
 
@@ -293,12 +287,6 @@ def _links(robot: Robot, motion: Motion) -> tuple[FloatArray, FloatArray]:
     return A, B
 
 
-def _add_rotors(robot: Robot, motion: Motion, columns: IntArray, A: FloatArray) -> None:
-    for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
-        for k in np.flatnonzero(columns == column):
-            A[:, :, k] += np.outer(motion.dq @ rotor.senses, rotor.acts)
-
-
 def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns: IntArray, B: FloatArray) -> None:
     """Add friction to B; the rotors' columns of B stay 0."""
     params = layout(robot)
@@ -314,11 +302,8 @@ def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns
 def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple[FrictionTerm, ...]:
     """List friction of registered laws, which compiled code does not know; of chosen columns where given."""
     places = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
-    return tuple(
-        term
-        for term, column in places
-        if friction_model(term).compiled is None and (columns is None or column in columns)
-    )
+    chosen = (term for term, column in places if columns is None or column in columns)
+    return tuple(term for term in chosen if friction_model(term).compiled is None)
 
 
 def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
-_Accelerations = Callable[
-    [FloatArray, FloatArray, FloatArray], FloatArray
-]  # q, dq, tau -> ddq, each (n_joints, n_runs)
+# q, dq, tau -> ddq, each (n_joints, n_runs)
+_Accelerations = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are stable up to 2.78
 Method = Literal["rk4", "rk45", "events"]
@@ -463,10 +462,11 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
     crowded = [group[1][0].parameter for group in falling if len(group) > 1]
     if crowded:
         raise ExcitorError(f"friction {crowded[0]!r} is a second stribeck term of one joint; use rk4")
+    levels = [sum(value for term, value in group if friction_model(term).shape == "sign") for group in held]
     dry = Dry(
         senses=np.array([group[0][0].senses for group in held]).reshape(shape),
         acts=np.array([group[0][0].acts for group in held]).reshape(shape),
-        level=np.array([_level(group) for group in held], dtype=float),
+        level=np.array(levels, dtype=float),
         more=np.array([group[0][1] if group else 0.0 for group in falling], dtype=float),
         scale=np.array([group[0][0].scale if group else 1.0 for group in falling], dtype=float),
         sense=np.zeros(n_dry, dtype=np.int64),
@@ -477,10 +477,6 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
         spread=np.zeros(shape[::-1]),
     )
     return tuple(group[0][0].parameter for group in held), dry
-
-
-def _level(group: list[tuple[FrictionTerm, float]]) -> float:
-    return sum(value for term, value in group if friction_model(term).shape == "sign")
 
 
 def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:

@@ -237,7 +237,8 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
     R = triangle(J)
-    check_full(R, system.unknowns.names)
+    if undetermined := undetermined_names(R, system.unknowns.names):
+        raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
     data = J[:n_rows]
     middle = J[n_rows:].T @ J[n_rows:]
     for entry in whiteness(labelled(system, data, r[:n_rows]), r[:n_rows]):
@@ -267,13 +268,6 @@ def labelled(system: Equations, J: FloatArray, y: FloatArray) -> Regression:
         sample=system.sample,
         variance=None,
     )
-
-
-def check_full(R: FloatArray, names: Sequence[str]) -> None:
-    """Raise RankDeficient where a triangle cannot be inverted."""
-    undetermined = undetermined_names(R, names)
-    if undetermined:
-        raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
 
 
 def _solve_gram(R: FloatArray, right: FloatArray) -> FloatArray:
@@ -546,12 +540,10 @@ def levenberg_marquardt(
 
 def covariance(fit: NonlinearFit, names: Sequence[str]) -> FloatArray:
     """(JᵀJ)⁻¹ of rows divided by their noise, (n_params, n_params); RankDeficient names inseparable parameters."""
-    undetermined = undetermined_names(fit.R, names)
-    if undetermined:
-        raise RankDeficient(
-            f"the data do not separate {', '.join(undetermined)}; fix one, or add a motion that separates them",
-            undetermined,
-        )
+    if undetermined := undetermined_names(fit.R, names):
+        which = ", ".join(undetermined)
+        sentence = f"the data do not separate {which}; fix one, or add a motion that separates them"
+        raise RankDeficient(sentence, undetermined)
     norms = np.linalg.norm(fit.R, axis=0)
     inverse = scipy.linalg.solve_triangular(fit.R / norms, np.eye(len(norms))) / norms[:, None]
     return np.asarray(inverse @ inverse.T)
@@ -685,24 +677,14 @@ def diagnose_load(task: LoadTask, runs: Sequence[LoadRun], theta: FloatArray | N
     theta = linear_start(system) if theta is None else theta
     found = load_rank(system, theta)
     if found.rank < len(found.names):
-        data: dict[str, float | str | tuple[str, ...]] = {
-            "rank": float(found.rank),
-            "unknowns": float(len(found.names)),
-            "combinations": found.combinations,
-        }
+        data: dict[str, float | str | tuple[str, ...]] = {"rank": float(found.rank)}
+        data |= {"unknowns": float(len(found.names)), "combinations": found.combinations}
         return (Finding("unusable", "load rank", rank_sentence(found), _remedy(system, found), data),)
     findings = []
     if found.condition > POOR_CONDITION:
         sentence = f"the motions hardly separate the unknowns: condition {found.condition:.0f}"
-        findings.append(
-            Finding(
-                "doubtful",
-                "load condition",
-                sentence,
-                "let the axis before the wrist move too, and the wrist cover its range",
-                {"condition": found.condition},
-            )
-        )
+        remedy = "let the axis before the wrist move too, and the wrist cover its range"
+        findings.append(Finding("doubtful", "load condition", sentence, remedy, {"condition": found.condition}))
     return (*findings, *_alike(system, theta), *_impossible(system, theta))
 
 
@@ -719,15 +701,10 @@ def _alike(system: Equations, theta: FloatArray) -> list[Finding]:
             alike = abs(float(loss @ friction)) / size if size > 0.0 else 0.0
             if alike > ALIKE:
                 name, other = where.names[where.efficiency.start + k], where.names[column]
-                found.append(
-                    Finding(
-                        "note",
-                        "load losses",
-                        f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes",
-                        "their sum is well determined and the load is not affected; do not quote either alone",
-                        {"correlation": alike, "parameters": (name, other)},
-                    )
-                )
+                sentence = f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes"
+                remedy = "their sum is well determined and the load is not affected; do not quote either alone"
+                data = {"correlation": alike, "parameters": (name, other)}
+                found.append(Finding("note", "load losses", sentence, remedy, data))
     return found
 
 
@@ -736,15 +713,9 @@ def _impossible(system: Equations, theta: FloatArray) -> list[Finding]:
     found = []
     for k in range(where.efficiency.start, where.efficiency.stop):
         if not EFFICIENCIES[0] <= theta[k] <= EFFICIENCIES[1]:
-            found.append(
-                Finding(
-                    "doubtful",
-                    "load losses",
-                    f"{where.names[k]} comes out as {theta[k]:.2f}, which no gear has",
-                    "check the sign and scale of that motor's current, or give the efficiencies",
-                    {"value": float(theta[k])},
-                )
-            )
+            sentence = f"{where.names[k]} comes out as {theta[k]:.2f}, which no gear has"
+            remedy = "check the sign and scale of that motor's current, or give the efficiencies"
+            found.append(Finding("doubtful", "load losses", sentence, remedy, {"value": float(theta[k])}))
     return found
 
 
@@ -759,8 +730,6 @@ def _remedy(system: Equations, found: LoadRank) -> str:
 
 def _reduced(flat: FloatArray) -> FloatArray:
     """Reduce a basis of directions to one with few shared parameters: echelon form by columns."""
-    import scipy.linalg
-
     if not len(flat):
         return flat
     order = scipy.linalg.qr(flat, mode="r", pivoting=True)[1][: len(flat)]

@@ -98,10 +98,14 @@ def read_matlab_means(path: str | Path, fields: Fields, *, run: str | None = Non
 def read_arrays(path: str | Path, fields: Mapping[str, str]) -> dict[str, FloatArray]:
     """Read chosen fields as finite two-dimensional arrays (key -> field), degrees turned into radians."""
     arrays, left = read_version_5(Path(path))
-    for field in fields.values():
+    found = {}
+    for key, field in fields.items():
         if field not in arrays:
             raise InvalidLog(path, _absent(arrays, left, field))
-    return {key: _in_radians(field, _checked(path, field, arrays[field])) for key, field in fields.items()}
+        table = _checked(path, field, arrays[field])
+        degrees = any(name.startswith(DEGREES) for name in (field, field.rpartition(".")[2]))
+        found[key] = np.radians(table) if degrees else table
+    return found
 
 
 def _absent(arrays: Mapping[str, FloatArray], left: Mapping[str, str], field: str) -> str:
@@ -134,10 +138,6 @@ def _checked(path: str | Path, field: str, value: FloatArray) -> FloatArray:
         row, column = (int(k) for k in bad[0])
         raise InvalidLog(path, f"{field} is {value[row, column]} in column {column + 1}", row + 1)
     return value
-
-
-def _in_radians(field: str, table: FloatArray) -> FloatArray:
-    return np.radians(table) if field.rpartition(".")[2].startswith(DEGREES) or field.startswith(DEGREES) else table
 
 
 def _sample_rate_hz(path: str | Path, time: FloatArray, n_samples: int, field: str) -> float:

@@ -169,9 +169,8 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
     own = units.get(channel.unit or "")
     if declared is None:
         if own is None:
-            sentence = (
-                f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
-            )
+            name = channel.name
+            sentence = f"the unit of {name} is {channel.unit!r}" if channel.unit else f"{name} has no unit"
             raise InvalidLog(recording.path, f"{sentence}; declare unit = one of {', '.join(units)}")
         return own
     factor = unit_factor(recording.path, kind, declared)
@@ -212,15 +211,12 @@ def _is_whole(group: list[Channel]) -> bool:
 def _without_effort(recording: Recording) -> list[_Part]:
     """Raise InvalidLog where the only torques are a model's or commands; return no parts otherwise."""
     kinds = ("torque_model", *_EFFORTS)
-    others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
+    unmeasured = [c for c in recording.channels if c.role != "measured" or c.kind == "torque_model"]
+    others = sorted({c.group for c in unmeasured if c.kind in kinds})
     if others:
         sentence = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
         raise InvalidLog(recording.path, f"{sentence}; record measured ones")
     return []
-
-
-def _is_measured(channel: Channel) -> bool:
-    return channel.role == "measured" and channel.kind != "torque_model"
 
 
 def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -> list[Channel]:

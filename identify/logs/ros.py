@@ -22,28 +22,13 @@ from zlib import crc32
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
+from excitor.identify.log import Channel, Clock, Recording
 from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file, head, partner
+from excitor.identify.logs.table import Rule, layout_named
 from excitor.robots.errors import InvalidLog
 
 _MOST = 20_000_000  # numbers
-_OTHER: tuple[Quantity | None, str | None, Role] = (None, None, "unknown")
-_KINDS: dict[str, tuple[Quantity | None, str | None, Role]] = {
-    "position": ("position", "rad", "measured"),
-    "velocity": ("velocity", "rad/s", "measured"),
-    "effort": ("effort", None, "measured"),
-    "feedback.positions": ("position", "rad", "measured"),
-    "feedback.velocities": ("velocity", "rad/s", "measured"),
-    "feedback.effort": ("effort", None, "measured"),
-    "reference.positions": ("position", "rad", "reference"),
-    "reference.velocities": ("velocity", "rad/s", "reference"),
-    "reference.accelerations": ("acceleration", "rad/s2", "reference"),
-    "actual.positions": ("position", "rad", "measured"),
-    "actual.velocities": ("velocity", "rad/s", "measured"),
-    "desired.positions": ("position", "rad", "reference"),
-    "desired.velocities": ("velocity", "rad/s", "reference"),
-    "speed_scaling": ("speed_scaling", None, "measured"),
-}
+_KINDS = {rule.pattern: rule for rule in layout_named("ros_bag").rules}
 JOINT_STATE = "sensor_msgs/msg/JointState"
 CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
 NUMBER = "std_msgs/msg/Float64"
@@ -202,7 +187,7 @@ def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]
     table = np.array(one.values)
     channels, at = [], 0
     for quantity in one.quantities:
-        kind, unit, role = _KINDS.get(quantity, _OTHER)
+        rule = _KINDS.get(quantity, Rule(quantity))
         label = f"{one.topic} {quantity}" if many or not one.names else quantity
         for name in one.names if quantity != "speed_scaling" else (None,):
             values = table[:, at]
@@ -211,8 +196,8 @@ def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]
             if np.isnan(values).all():
                 notes.append(f"{full} is no number in any message; it is left out")
                 continue
-            side: ChannelSide = "joint" if kind in ("position", "velocity", "acceleration") else "unknown"
-            channels.append(Channel(full, values, clock, kind, name, role, side, unit, label if name else ""))
+            own = (rule.kind, name, rule.role, rule.side, rule.unit)
+            channels.append(Channel(full, values, clock, *own, label if name else ""))
     return channels
 
 

@@ -84,9 +84,7 @@ def find_dialect(lines: list[str]) -> Dialect:
     for separator in (";", "\t"):
         if all(separator in line for line in lines):
             return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
-    if all("," in line for line in lines):
-        return Dialect(",", False)
-    return Dialect(None, False)
+    return Dialect(",", False) if all("," in line for line in lines) else Dialect(None, False)
 
 
 def is_number(cell: str, dialect: Dialect) -> bool:
@@ -331,7 +329,7 @@ def layout_named(name: str) -> Layout:
     entry = _LAYOUTS[name]
     rows: list[Any] = [[word or None for word in row] for row in entry["rules"]]
     rules, unit = tuple(Rule(*row) for row in rows), entry.get("unit", "s") or None
-    return Layout(entry["time"], tuple(entry.get("needed", ())), rules, unit, entry.get("alone", False))
+    return Layout(entry.get("time", ""), tuple(entry.get("needed", ())), rules, unit, entry.get("alone", False))
 
 
 def layout_of(head: Head, layouts: Sequence[Layout]) -> Layout | None:

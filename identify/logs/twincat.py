@@ -66,16 +66,12 @@ def _block(lines: list[str]) -> tuple[int, int] | None:
             continue
         end = start
         titles = []
-        while end < len(lines) and lines[end].strip() and not _starts_with_number(lines[end]):
+        while end < len(lines) and lines[end].strip() and not re.match(r"\s*-?\d", lines[end]):
             titles.append(lines[end].split("\t")[0].strip())
             end += 1
         if {"SampleTime[ms]", "Unit", "Data-Type"} & set(titles):
             return start, end
     return None
-
-
-def _starts_with_number(line: str) -> bool:
-    return bool(re.match(r"\s*-?\d", line))
 
 
 def _columns(path: Path, lines: list[str]) -> list[_Column | None]:

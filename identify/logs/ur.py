@@ -7,7 +7,6 @@ from excitor.identify.log import Recording
 from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     ANY_NUMBER,
-    Dialect,
     TextTable,
     example_table,
     find_dialect,
@@ -34,7 +33,11 @@ def fits(head: Head) -> int:
     headings = headings_of(lines[0], dialect)
     if LAYOUT.fits(headings):
         return 2
-    return int(len(headings) in _LAYOUTS and _all_numbers(lines, dialect) and _is_clock(lines, dialect))
+    cells = [dialect.split(line) for line in lines[:5]]
+    if len(headings) not in _LAYOUTS or not all(is_number(cell, dialect) for row in cells for cell in row):
+        return 0
+    stamps = [dialect.number(row[0]) for row in cells]
+    return int(all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps)))
 
 
 def read(path: Path) -> Recording:
@@ -49,15 +52,6 @@ def read(path: Path) -> Recording:
         notes = (f"without headings, {width} columns are taken as {', '.join(_NAMES[: (width - 1) // 6])}",)
         table = TextTable(path, _LAYOUTS[width], table.values, table.rows, table.words, table.notes + notes)
     return recording_of(table, FORMAT.name, LAYOUT)
-
-
-def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
-    return all(is_number(cell, dialect) for line in lines[:5] for cell in dialect.split(line))
-
-
-def _is_clock(lines: list[str], dialect: Dialect) -> bool:
-    stamps = [dialect.number(dialect.split(line)[0]) for line in lines[:5]]
-    return all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps))
 
 
 _EXAMPLE = "timestamp,actual_q_0,actual_q_1,actual_current_0,actual_current_1"

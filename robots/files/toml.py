@@ -227,10 +227,8 @@ def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tu
 
 def zeros_by_symmetry(params: Layout, reading: Reading) -> BoolArray:
     """Mark the parameters assumed zero."""
-    mask = np.zeros(len(params), dtype=bool)
     given = [name for name in reading.description.assumed_zero if name in params.names or name not in reading.inherited]
-    mask[parameter_indices(given, params, "assumed_zero", reading)] = True
-    return mask
+    return np.isin(np.arange(len(params)), parameter_indices(given, params, "assumed_zero", reading))
 
 
 def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: Reading) -> list[int]:
