@@ -289,18 +289,14 @@ def _verdict(status: Status, history: Sequence[Iteration], n: int, why: str) -> 
     last = history[-1] if history else None
     if status == "out of control":
         where = "from its start" if last is None else f"after {n} iterations"
-        return (
-            f"DIDIM did not converge: {where}, {why}; check the servo's gains and rate, or start from a model that is "
-            "nearer"
-        )
+        remedy = "check the servo's gains and rate, or start from a model that is nearer"
+        return f"DIDIM did not converge: {where}, {why}; {remedy}"
     if status == "undetermined" or last is None:
         return f"DIDIM did not converge: {why or 'no iteration was allowed'}"
     fit = f"simulated and measured torques differ by {100.0 * last.residual:.2g} %"
     if status == "no fit":
-        return (
-            f"DIDIM did not converge: it stands still, but {fit}; the simulated servo or reference is not that of the "
-            "runs"
-        )
+        cause = "the simulated servo or reference is not that of the runs"
+        return f"DIDIM did not converge: it stands still, but {fit}; {cause}"
     moved = f"the last step changed the parameters by {100.0 * last.change:.2g} %"
     if status == "iterations":
         return f"DIDIM did not converge in {n} iterations: {moved}, and {fit}"
@@ -434,10 +430,9 @@ def _input_error_estimate(replay: Replay, fit: NonlinearFit, sigma: FloatArray, 
 
 
 def _failed(replay: Replay, chi: FloatArray, status: Status, why: str) -> DidimResult:
-    message = (
-        f"Closed-loop input error did not converge: {why}; check the servo's gains and rate, or give a better start."
-    )
-    return DidimResult("input-error", status, None, chi, 0, (), " ".join([message, *assumption(replay)]))
+    message = f"Closed-loop input error did not converge: {why}"
+    sentences = [f"{message}; check the servo's gains and rate, or give a better start.", *assumption(replay)]
+    return DidimResult("input-error", status, None, chi, 0, (), " ".join(sentences))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

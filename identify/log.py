@@ -21,19 +21,10 @@ from excitor.robots.robot import Robot
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Quantity = Literal[
-    "position",
-    "velocity",
-    "acceleration",
-    "torque",
-    "current",
-    "effort",  # torque or current, the format does not say which
-    "torque_model",  # what a controller computes from its own model
-    "temperature",
-    "marker",
-    "speed_scaling",
-    "time",
-]
+Quantity = Literal[  # effort: torque or current, the format does not say which; torque_model: of a controller's own
+    "position", "velocity", "acceleration", "torque", "current", "effort", "torque_model", "temperature", "marker",
+    "speed_scaling", "time",
+]  # fmt: skip
 Role = Literal["measured", "reference", "unknown"]
 ChannelSide = Literal["joint", "motor", "unknown"]
 CURRENT = "current to torque"

@@ -114,12 +114,8 @@ def fourier_coefficients(
     n_per_period = len(x) // n_periods
     lines = np.arange(1, harmonics + 1) if isinstance(harmonics, int) else np.asarray(harmonics)
     highest = (n_per_period - 1) // 2
-    if (
-        lines.size == 0
-        or not np.issubdtype(lines.dtype, np.integer)
-        or not (1 <= lines.min() <= lines.max() <= highest)
-        or len(np.unique(lines)) < len(lines)
-    ):
+    whole = lines.size > 0 and np.issubdtype(lines.dtype, np.integer)
+    if not whole or not (1 <= lines.min() <= lines.max() <= highest) or len(np.unique(lines)) < len(lines):
         raise ValueError(
             f"harmonics is {harmonics}, expected different whole numbers from 1 to {highest}:"
             f" a period of {n_per_period} samples shows no others"

@@ -25,6 +25,7 @@ Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
 SIZE = 1000
 SETTLES = 0.08  # s that a servo takes, typically
+_OF_ROWS = ("W", "y", "joint", "run", "sample")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,15 +65,8 @@ class Regression:
 
 def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     """Keep some equations, with their labels."""
-    return replace(
-        regression,
-        W=regression.W[rows],
-        y=regression.y[rows],
-        joint=regression.joint[rows],
-        run=regression.run[rows],
-        sample=regression.sample[rows],
-        variance=None if regression.variance is None else regression.variance[rows],
-    )
+    variance = None if regression.variance is None else regression.variance[rows]
+    return replace(regression, variance=variance, **{name: getattr(regression, name)[rows] for name in _OF_ROWS})
 
 
 def segments(regression: Regression, count: int) -> IntArray:
@@ -187,12 +181,8 @@ def stack_blocks(
         units=tuple(params.units[k] for k in columns),
         joint_names=robot.joint_names,
         runs=tuple(samples.run for samples in runs),
-        W=np.concatenate([block.W for block in blocks]),
-        y=np.concatenate([block.y for block in blocks]),
-        joint=np.concatenate([block.joint for block in blocks]),
-        run=np.concatenate([block.run for block in blocks]),
-        sample=np.concatenate([block.sample for block in blocks]),
         variance=variance,
+        **{name: np.concatenate([getattr(block, name) for block in blocks]) for name in _OF_ROWS},
         steps=tuple(step for samples in runs for step in samples.steps),
     )
 

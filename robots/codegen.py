@@ -44,13 +44,8 @@ from excitor.robots.tree import Tree
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
 _SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
 FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
-    "exp": math.exp,
-    "sqrt": math.sqrt,
-    "abs": abs,
-}
+    "sin": math.sin, "cos": math.cos, "tanh": math.tanh, "exp": math.exp, "sqrt": math.sqrt, "abs": abs,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,9 +583,7 @@ def _nodes(trace: Trace, scalars: Sequence[Scalar]) -> list[Node]:
 
 
 def _algebra(graph: Graph) -> DriveAlgebra:
-    sin, cos, tanh, exp, sqrt, absolute = (
-        partial(graph.call, name) for name in ("sin", "cos", "tanh", "exp", "sqrt", "abs")
-    )
+    sin, cos, tanh, exp, sqrt, absolute = (partial(graph.call, name) for name in FUNCTIONS)
     return DriveAlgebra(float, float, sin, cos, tanh, exp, sqrt, absolute, sign=_no_sign)
 
 

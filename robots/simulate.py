@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
-# q, dq, tau -> ddq, each (n_joints, n_runs)
+# q, dq, tau -> ddq, each (n_joints, n_runs), or (n_joints,) of one run
 _Accelerations = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are stable up to 2.78
@@ -479,7 +479,7 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
     return tuple(group[0][0].parameter for group in held), dry
 
 
-def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+def _held_accelerations(robot: Robot, chi: FloatArray) -> _Accelerations:
     """Choose how rk45 finds ddq (n_joints,): by compiled code, or in numpy where friction is a registered law's."""
     if foreign_terms(robot):
         _check_memory(robot)
@@ -490,12 +490,7 @@ def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, 
     return lambda q, dq, tau: accelerations_at(plant, (q, dq), tau)
 
 
-def _rk45(
-    accelerations: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
-    tau: FloatArray,
-    start: State,
-    step: float,
-) -> TrackedMotion:
+def _rk45(accelerations: _Accelerations, tau: FloatArray, start: State, step: float) -> TrackedMotion:
     """Step scipy's integrator from sample to sample; its first step is the last one's length."""
     from scipy.integrate import RK45
 

@@ -703,7 +703,7 @@ def _alike(system: Equations, theta: FloatArray) -> list[Finding]:
                 name, other = where.names[where.efficiency.start + k], where.names[column]
                 sentence = f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes"
                 remedy = "their sum is well determined and the load is not affected; do not quote either alone"
-                data = {"correlation": alike, "parameters": (name, other)}
+                data: dict[str, float | str | tuple[str, ...]] = {"correlation": alike, "parameters": (name, other)}
                 found.append(Finding("note", "load losses", sentence, remedy, data))
     return found
 
