@@ -188,8 +188,7 @@ def _parts(run: RawRun) -> list[RawRun]:
     n, length = len(run.q), max(MOST // BLOCKS, round(STRETCH * run.rate))
     if run.filter is not None or n <= 4 * MOST or n <= 2 * BLOCKS * length:
         return [run]
-    starts = np.linspace(0, n - length, BLOCKS).astype(int)
-    spans = [slice(a, a + length) for a in starts.tolist()]
+    spans = [slice(a, a + length) for a in np.linspace(0, n - length, BLOCKS).astype(int).tolist()]
     return [RawRun(run.q[k], run.tau[k], run.rate, None if run.dq is None else run.dq[k]) for k in spans]
 
 
@@ -252,8 +251,7 @@ class _Problem:
         """
         from scipy.signal import welch
 
-        sums = self._sums(source, hz)
-        beta, found = _fold_parameters(sums, weights), []
+        beta, found = _fold_parameters(self._sums(source, hz), weights), []
         errors = [run.tau.copy() for run in self.runs]
         motions = [low_passed(run, hz, source) for run in self.runs]
         for k, (number, span) in enumerate(self.blocks):

@@ -38,6 +38,11 @@ AlarmKind = Literal["step", "drift"]
 
 
 GroupKind = Literal["load", "friction", "unexplained"]
+LOAD = ("MX", "MY", "MZ", "M")  # of a load, judged; its inertia is fitted beside them, but tells little
+MOST_SAMPLES = 400  # of a cycle, where the campaign thins nothing: more are averaged in blocks
+_RIDGE = 1e-6  # of a column's square: directions that a cycle does not show stay at 0
+_NOTHING = 1e-9  # of the largest column: no more than rounding
+_QUIET = 1e-3  # of sigma: residuals below are as good as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +119,8 @@ def begin(groups: tuple[Group, ...]) -> Detector:
     zero = np.zeros(n)
     none = np.zeros(len(groups), dtype=bool)
     two = np.zeros((2, n))
-    return Detector(
-        groups, 0, 0, np.zeros((0, n)), zero, zero, np.eye(n), 0.0, zero, zero, two, zero, zero, none, False, 0
-    )
+    first = np.zeros((0, n))
+    return Detector(groups, 0, 0, first, zero, zero, np.eye(n), 0.0, zero, zero, two, zero, zero, none, False, 0)
 
 
 def observe(detector: Detector, x: FloatArray, *, after_break: bool = False) -> tuple[Detector, Verdict]:
@@ -162,7 +166,9 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
     line = np.column_stack([np.ones(n), np.arange(n) - (n - 1)])
     fit, *_ = np.linalg.lstsq(line, first, rcond=None)
     rest = first - line @ fit
-    rest = _clipped_columns(rest)
+    scale = 1.4826 * np.median(np.abs(rest), axis=0)
+    limit = np.where(scale > 0.0, _CLIP * scale, np.inf)
+    rest = np.clip(rest, -limit, limit)  # cycles that deviate while healthy ones are learned
     spread = rest.T @ rest / (n - 2) * (1.0 + 4.0 / n)  # prediction doubts the line too
     return (
         replace(
@@ -179,13 +185,6 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
         ),
         verdict,
     )
-
-
-def _clipped_columns(rest: FloatArray) -> FloatArray:
-    """Clip deviating cycles while healthy ones are learned."""
-    scale = 1.4826 * np.median(np.abs(rest), axis=0)
-    limit = np.where(scale > 0.0, _CLIP * scale, np.inf)
-    return np.clip(rest, -limit, limit)
 
 
 def _surprise(detector: Detector, group: Group, error: FloatArray, inflation: float) -> float:
@@ -353,13 +352,6 @@ def _sentence(alarm: Alarm) -> str:
     )
 
 
-LOAD = ("MX", "MY", "MZ", "M")  # of a load, judged; its inertia is fitted beside them, but tells little
-MOST_SAMPLES = 400  # of a cycle, where the campaign thins nothing: more are averaged in blocks
-_RIDGE = 1e-6  # of a column's square: directions that a cycle does not show stay at 0
-_NOTHING = 1e-9  # of the largest column: no more than rounding
-_QUIET = 1e-3  # of sigma: residuals below are as good as none
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class MonitoredRobot:
     """A robot with the model that its cycles are compared with."""
@@ -450,8 +442,7 @@ def features(what: MonitoredRobot, regression: Regression) -> FloatArray:
     visible = size > _NOTHING * size.max(initial=1.0)
     A[:, visible] /= size[visible]
     A[:, ~visible] = 0.0
-    gram = A.T @ A + _RIDGE * np.eye(A.shape[1])
-    change = np.linalg.solve(gram, A.T @ residual)
+    change = np.linalg.solve(A.T @ A + _RIDGE * np.eye(A.shape[1]), A.T @ residual)
     left = residual - A @ change
     change[visible] /= size[visible]
     return _ordered(what, np.where(visible, change, 0.0), left, joint)
@@ -480,11 +471,9 @@ def _ordered(what: MonitoredRobot, change: FloatArray, left: FloatArray, joint: 
 
 def _friction_of(robot: Robot, j: int, taken: set[int]) -> list[int]:
     """List the friction columns that act on a joint most, each once."""
-    own: list[int] = []
-    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if int(np.argmax(np.abs(term.acts))) == j and column not in taken and column not in own:
-            own.append(column)
-    return own
+    terms = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
+    own = dict.fromkeys(column for term, column in terms if int(np.argmax(np.abs(term.acts))) == j)
+    return [column for column in own if column not in taken]
 
 
 def _block_means(x: FloatArray, width: int) -> FloatArray:

@@ -53,6 +53,11 @@ _DAMPINGS, _LEAST_DAMPING = 10, 0.02
 _TOO_FAR = 2.0
 _SMALL = 0.1  # relative residual
 _HALVINGS = 4  # of a step that leads out of control
+Sensitivity = Literal["simulated", "regressor"]
+CHANGE = 1e-3  # of all torques: what a parameter is changed by where sensitivities are simulated
+SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more digits
+_SOLID = ("XX", "YY", "ZZ", "M")  # alone, any of these gives kinetic energy that is never negative; so do rotors
+_START_POSES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,8 @@ def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tol
         servo = updated_servo(replay.servo, replay.robot, replay.motion, chi, design) if updated else replay.servo
         equations = replay_runs(replay, chi, servo)
         lost = equations.sentence if isinstance(equations, OutOfControl) else ""
-        if isinstance(equations, OutOfControl) or _worse(replay, equations, history):
+        limit = _TOO_FAR * history[-1].residual if history else np.inf  # beyond, the last step went too far
+        if isinstance(equations, OutOfControl) or relative_residual(replay, equations.y) > limit:
             if estimate is None or halvings == _HALVINGS:
                 status: Status = "out of control" if lost else "iterations"
                 return _ended(status, replay, estimate, chi, history, k + 1, lost)
@@ -196,11 +202,6 @@ def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tol
             status = "converged" if residual < NO_FIT else "no fit"
             return _ended(status, replay, estimate, chi, history, k + 1)
     return _ended("iterations", replay, estimate, chi, history, most)
-
-
-def _worse(replay: Replay, equations: Regression, history: Sequence[Iteration]) -> bool:
-    """Return True if a step went too far: torques then differ more than twice as much as before it."""
-    return bool(history) and relative_residual(replay, equations.y) > _TOO_FAR * history[-1].residual
 
 
 def _step(replay: Replay, chi: FloatArray, factors: Factors, step: Estimate, updated: bool) -> FloatArray:
@@ -288,18 +289,14 @@ def _verdict(status: Status, history: Sequence[Iteration], n: int, why: str) -> 
     last = history[-1] if history else None
     if status == "out of control":
         where = "from its start" if last is None else f"after {n} iterations"
-        return (
-            f"DIDIM did not converge: {where}, {why}; check the servo's gains and rate, or start from a model that is "
-            "nearer"
-        )
+        remedy = "check the servo's gains and rate, or start from a model that is nearer"
+        return f"DIDIM did not converge: {where}, {why}; {remedy}"
     if status == "undetermined" or last is None:
         return f"DIDIM did not converge: {why or 'no iteration was allowed'}"
     fit = f"simulated and measured torques differ by {100.0 * last.residual:.2g} %"
     if status == "no fit":
-        return (
-            f"DIDIM did not converge: it stands still, but {fit}; the simulated servo or reference is not that of the "
-            "runs"
-        )
+        cause = "the simulated servo or reference is not that of the runs"
+        return f"DIDIM did not converge: it stands still, but {fit}; {cause}"
     moved = f"the last step changed the parameters by {100.0 * last.change:.2g} %"
     if status == "iterations":
         return f"DIDIM did not converge in {n} iterations: {moved}, and {fit}"
@@ -312,11 +309,6 @@ def assumption(replay: Replay) -> list[str]:
         return []
     which = "every run" if len(replay.assumed) == len(replay.runs) else ", ".join(replay.assumed)
     return [f"The reference of {which} is not known; the measured motion was taken for it."]
-
-
-Sensitivity = Literal["simulated", "regressor"]
-CHANGE = 1e-3  # of all torques: what a parameter is changed by where sensitivities are simulated
-SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more digits
 
 
 def input_error(
@@ -438,10 +430,9 @@ def _input_error_estimate(replay: Replay, fit: NonlinearFit, sigma: FloatArray, 
 
 
 def _failed(replay: Replay, chi: FloatArray, status: Status, why: str) -> DidimResult:
-    message = (
-        f"Closed-loop input error did not converge: {why}; check the servo's gains and rate, or give a better start."
-    )
-    return DidimResult("input-error", status, None, chi, 0, (), " ".join([message, *assumption(replay)]))
+    message = f"Closed-loop input error did not converge: {why}"
+    sentences = [f"{message}; check the servo's gains and rate, or give a better start.", *assumption(replay)]
+    return DidimResult("input-error", status, None, chi, 0, (), " ".join(sentences))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -532,7 +523,7 @@ def simulate_runs(replay: Replay, chi: FloatArray, servo: Servo) -> list[Tracked
 def _beside(run: Samples, followed: TrackedMotion, stride: int) -> Samples:
     """Build samples of the simulated motion at the run's samples, with the differences of torques."""
     at = slice(None, stride * len(run), stride)
-    motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
+    motion = followed.motion[at]
     return replace(run, motion=motion, tau=run.tau - followed.tau[at], steps=(*run.steps, Step("simulated motion", {})))
 
 
@@ -587,10 +578,6 @@ def full_parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
     return chi
 
 
-_SOLID = ("XX", "YY", "ZZ", "M")  # alone, any of these gives kinetic energy that is never negative; so do rotors
-_START_POSES = 100
-
-
 def regular_start(robot: Robot, motion: Motion, inertia: FloatArray, columns: IntArray) -> FloatArray:
     """Compute chi (n_params,) with inertias about those given (n_joints,): non-negative moments, masses and rotors.
 
@@ -624,11 +611,9 @@ def solid_columns(robot: Robot, columns: IntArray) -> list[int]:
         for rotor, column in zip(robot.drive.rotors, params.rotor_columns, strict=True)
         if np.array_equal(rotor.senses, rotor.acts)
     }
-    solid = []
-    for k in map(int, columns):
-        if k in balanced or (k < params.n_link_params and params.names[k].rstrip("0123456789") in _SOLID):
-            solid.append(k)
-    return solid
+    links = params.names[: params.n_link_params]
+    balanced |= {k for k, name in enumerate(links) if name.rstrip("0123456789") in _SOLID}
+    return [k for k in map(int, columns) if k in balanced]
 
 
 def _only(robot: Robot, column: int) -> FloatArray:

@@ -24,7 +24,7 @@ from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.estimate import Estimate, Factors, group_sigma, merge, residual_norms, total, triangle, wls
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.belief import Body, Coordinates, Label, Prior, coordinates, labels, shares
+from excitor.robots.belief import Coordinates, Label, Prior, coordinates, labels, shares
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.inertia import Consistency, check_consistency
@@ -34,6 +34,10 @@ from excitor.robots.robot import Robot
 _INSIDE = 1e-6  # of a bound's size: how far inside the solver must stay, so that bounds hold to the last digit
 COSTLY = 0.1  # of the residual: bodies that cost more contradict the data, and are not handed out for the estimate
 Solver = Literal["CLARABEL", "SCS"]
+_RANK = 1e-10  # of the largest singular value in coordinates of the prior; below, data say nothing
+_NARROW = 1e-5  # of the size of what is limited: the least room between bounds
+_NOISE = 1e-4  # of the rms torque: residuals of simulated data are not believed to be smaller
+WEIGHTS = np.logspace(0.0, 3.0, 13)  # of the prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,7 @@ class Solution:
 
 # What data do not show is flat: it is found to the root of the gap. 1e-8 is CLARABEL's own idea of optimal.
 ATTEMPTS: Mapping[Solver, tuple[Attempt, ...]] = {
-    "CLARABEL": (
-        Attempt(1.0, 1e-12),
-        Attempt(10.0, 1e-10),
-        Attempt(10.0, 1e-8),
-        Attempt(1.0, 1e-8),
-        Attempt(0.1, 1e-8),
-    ),
+    "CLARABEL": tuple(Attempt(*a) for a in ((1.0, 1e-12), (10.0, 1e-10), (10.0, 1e-8), (1.0, 1e-8), (0.1, 1e-8))),
     "SCS": (Attempt(1.0, 1e-9),),
 }
 
@@ -172,9 +170,8 @@ class Limit:
     def __post_init__(self) -> None:
         freeze(self, row="n_free")
         if not self.low + _NARROW < self.high:
-            raise ValueError(
-                f"the bounds leave no room to {self.name}: its lowest is not below its highest; widen Bounds"
-            )
+            sentence = f"the bounds leave no room to {self.name}: its lowest is not below its highest; widen Bounds"
+            raise ValueError(sentence)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -220,11 +217,9 @@ def minimise(task: Task, solver: Solver, attempts: Sequence[Attempt] | None = No
 
 
 def _solved(cp: Any, problem: Any, solver: Solver, tolerance: float) -> str:
-    settings = (
-        {"eps_abs": tolerance, "eps_rel": tolerance, "max_iters": 200_000}
-        if solver == "SCS"
-        else {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance}
-    )
+    settings: dict[str, float] = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance}
+    if solver == "SCS":
+        settings = {"eps_abs": tolerance, "eps_rel": tolerance, "max_iters": 200_000}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cvxpy warns of inaccurate solutions, which are refused
@@ -278,7 +273,9 @@ def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
     """Solve a task, check the result independently of the solver, and describe it."""
     solution = minimise(task, solver)
     v = solution.v
-    whitened = np.array([np.linalg.eigvalsh((body.M @ v[body.place]).reshape(4, 4))[0] for body in _bodies(task)])
+    whitened = np.array(
+        [np.linalg.eigvalsh((body.M @ v[body.place]).reshape(4, 4))[0] for body in task.coordinates.bodies]
+    )
     _confirm(task, v, whitened, solver)
     params, base, columns = layout(task.robot), base_parameters(task.robot), task.coordinates.columns
     chi, share = np.zeros(len(params)), np.zeros(len(params))
@@ -287,7 +284,7 @@ def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
     share[columns] = determined.share
     covariance = np.zeros((len(params), len(params)))
     covariance[np.ix_(columns, columns)] = determined.covariance
-    phis = [chi[params.link(body.link)] for body in _bodies(task)]
+    phis = [chi[params.link(body.link)] for body in task.coordinates.bodies]
     return ConsistentEstimate(
         names=params.names,
         units=params.units,
@@ -298,7 +295,7 @@ def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
         labels=labels(share, task.robot.assumed_zero),
         share=share,
         active=_active(task, v, whitened),
-        links=np.array([body.link for body in _bodies(task)], dtype=np.int64),
+        links=np.array([body.link for body in task.coordinates.bodies], dtype=np.int64),
         whitened_eigenvalue=whitened,
         eigenvalue=np.array([check_consistency(phi).smallest_eigenvalue for phi in phis]),
         data_residual=float(np.hypot(task.noise * np.linalg.norm(task.A @ v - task.b), task.rest)),
@@ -320,14 +317,12 @@ def _settings(task: Task, solution: Solution) -> dict[str, float | str]:
     return {"prior": task.prior.kind, **numbers, **ranges}
 
 
-def _bodies(task: Task) -> tuple[Body, ...]:
-    return task.coordinates.bodies
-
-
 def _confirm(task: Task, v: FloatArray, whitened: FloatArray, solver: str) -> None:
     """Refuse a solution reported as optimal that violates the limits: nothing is projected afterwards."""
     outside = [x.name for x in task.limits if not x.low <= x.row @ v <= x.high]
-    outside += [f"link {body.link + 1}" for body, low in zip(_bodies(task), whitened, strict=True) if low <= 0.0]
+    outside += [
+        f"link {body.link + 1}" for body, low in zip(task.coordinates.bodies, whitened, strict=True) if low <= 0.0
+    ]
     if outside:
         raise SolverError(
             f"{task.robot.name}: {solver} calls a result optimal in which {', '.join(outside)} cannot be; "
@@ -340,7 +335,7 @@ def _active(task: Task, v: FloatArray, whitened: FloatArray) -> tuple[str, ...]:
     near = 1e-3
     names = [x.name for x in task.limits if min(x.row @ v - x.low, x.high - x.row @ v) < near]
     thin = whitened < 1.1 * task.bounds.margin
-    return (*names, *(f"link {body.link + 1}" for body, low in zip(_bodies(task), thin, strict=True) if low))
+    return (*names, *(f"link {body.link + 1}" for body, low in zip(task.coordinates.bodies, thin, strict=True) if low))
 
 
 def _prior_cost(task: Task, v: FloatArray) -> float:
@@ -353,11 +348,6 @@ def _prior_cost(task: Task, v: FloatArray) -> float:
         else:
             cost += 0.5 * float(np.sum((v - place.v0)[body.place] ** 2))
     return task.prior.weight * (cost + 0.5 * float(np.sum((v - place.v0)[place.drives] ** 2)))
-
-
-_RANK = 1e-10  # of the largest singular value in coordinates of the prior; below, data say nothing
-_NARROW = 1e-5  # of the size of what is limited: the least room between bounds
-_NOISE = 1e-4  # of the rms torque: residuals of simulated data are not believed to be smaller
 
 
 @one_blas_thread()
@@ -495,9 +485,6 @@ def consistent_of(
     return consistent_fit(factors, robot, prior=prior, bounds=bounds, sigma={(0, 0): 1.0})
 
 
-WEIGHTS = np.logspace(0.0, 3.0, 13)  # of the prior
-
-
 def prior_weight(parts: Sequence[Factors], robot: Robot, sigma: Mapping[tuple[int, int], float]) -> float:
     """Choose the weight of the prior that best predicts left-out stretches of time.
 
@@ -586,10 +573,9 @@ def _mapping(estimate: Estimate, robot: Robot) -> FloatArray:
     rows = {params.names[k]: row for k, row in zip(base.kept, base.regrouping, strict=True)}
     strange = [name for name in estimate.names if name not in rows]
     if strange:
-        raise ExcitorError(
-            f"{_listed(strange)} {'is' if len(strange) == 1 else 'are'} no base parameters of {robot.name}; estimate "
-            "the robot's own base parameters"
-        )
+        which = ", ".join(strange[:5]) + (", …" if len(strange) > 5 else "")
+        sentence = f"{which} {'is' if len(strange) == 1 else 'are'} no base parameters of {robot.name}"
+        raise ExcitorError(f"{sentence}; estimate the robot's own base parameters")
     return np.array([rows[name] for name in estimate.names])
 
 
@@ -601,15 +587,9 @@ def _root_of_information(C: FloatArray, names: Sequence[str]) -> FloatArray:
     try:
         L = np.linalg.cholesky(C / np.outer(sigma, sigma))
     except np.linalg.LinAlgError:
-        raise ExcitorError(
-            f"the estimate's covariance of {len(names)} parameters is not positive definite, so nothing is nearest to "
-            "it"
-        ) from None
+        sentence = f"the estimate's covariance of {len(names)} parameters is not positive definite"
+        raise ExcitorError(f"{sentence}, so nothing is nearest to it") from None
     return np.asarray(scipy.linalg.solve_triangular(L, np.diag(1.0 / sigma), lower=True))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def audit(robot: Robot, chi: FloatArray, *, n_poses: int = 200, seed: int = 0) -> Audit:
@@ -628,9 +608,6 @@ def audit(robot: Robot, chi: FloatArray, *, n_poses: int = 200, seed: int = 0) -
         relative = float(np.linalg.eigvalsh(M * scale[:, :, None] * scale[:, None, :]).min())
     else:
         relative = float(min(diagonal.min() / max(np.abs(diagonal).max(), np.finfo(float).tiny), 0.0))
-    return Audit(
-        links=tuple(check_consistency(chi[columns]) for columns in bodies),
-        smallest_eigenvalue=float(np.linalg.eigvalsh(M).min()),
-        relative_margin=relative,
-        n_poses=n_poses,
-    )
+    links = tuple(check_consistency(chi[columns]) for columns in bodies)
+    smallest_eigenvalue = float(np.linalg.eigvalsh(M).min())
+    return Audit(links=links, smallest_eigenvalue=smallest_eigenvalue, relative_margin=relative, n_poses=n_poses)

@@ -36,8 +36,7 @@ def in_amperes(robot: Robot) -> Robot:
 
 def rescaled(robot: Robot, relative: FloatArray, per_torque: float) -> Robot:
     """Set the drives' relative gains, (n_joints,), and convert priors and limits: A of the reference per N m."""
-    units = layout(robot).units
-    chi = robot.chi * np.where([unit == "1" for unit in units], 1.0, per_torque)
+    chi = robot.chi * np.where([unit == "1" for unit in layout(robot).units], 1.0, per_torque)
     payload = robot.payload if robot.payload is None else replace(robot.payload, phi=per_torque * robot.payload.phi)
     drive = replace(robot.drive, torque_from_current=robot.drive.torque_from_current * relative[:, None])
     limits = replace(robot.limits, torque=per_torque * robot.limits.torque)

@@ -27,6 +27,28 @@ FEW_SAMPLES = 5  # a joint, for each base parameter
 
 
 Level = Literal["unusable", "doubtful", "note"]
+STILL = 1e-3  # rad or m: a joint that covers less does not move
+TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the sign of a velocity is noise
+LONGEST = 0.1  # s, that torques may be late or early
+GRID = 20  # coarse shifts to either side
+STEPS = 5  # towards the shift at which the model is linearised
+SURE = 5.0  # σ: residuals are rarely white
+LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
+COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
+    "unusable": (0.05, 0.5),
+    "doubtful": (0.003, 0.03),
+    "note": (0.001, 0.01),
+}
+TOO_FAST = (1.1, 3.0)  # of the velocity limit: doubtful, unusable
+WILD = 1e6  # no joint of a robot goes so far, or takes so much, in SI units
+DEGREES = 180.0 / np.pi
+STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
+WINDOWS = 100  # a run is cut into so many pieces to compare increments
+SCALES = (0.25, 4.0)  # a prior may be off so far
+PERHAPS = (0.1, 10.0)  # a prior might be off so far, if no unit explains it
+TELLING = 0.5  # share of a channel's power, friction apart, from which the prior's torque tells its scale
+DEAD = 1e-3  # of the prior's torque: a channel that varies less says nothing
+CLIPPED = 0.05  # of the samples: from here on, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +86,9 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
 
 
 def _out_of_reach(error: AssemblyError) -> Finding:
-    return Finding(
-        "unusable",
-        "workspace",
-        f"positions are measured that a closed chain cannot take: {error}",
-        "check the order of the columns, their signs, units and zeros",
-        {},
-    )
+    sentence = f"positions are measured that a closed chain cannot take: {error}"
+    remedy = "check the order of the columns, their signs, units and zeros"
+    return Finding("unusable", "workspace", sentence, remedy, {})
 
 
 def usable(findings: Sequence[Finding]) -> bool:
@@ -125,9 +143,8 @@ def _absent(names: tuple[str, ...]) -> list[Finding]:
     if not names:
         return []
     sentence = f"no equation contains {several(names)}"
-    return [
-        Finding("unusable", "absent", sentence, "add a run that shows them, or leave them out", {"parameters": names})
-    ]
+    remedy = "add a run that shows them, or leave them out"
+    return [Finding("unusable", "absent", sentence, remedy, {"parameters": names})]
 
 
 def _inseparable(R: FloatArray, names: list[str]) -> list[Finding]:
@@ -136,15 +153,9 @@ def _inseparable(R: FloatArray, names: list[str]) -> list[Finding]:
     deficient = values <= RANK_TOLERANCE * values[0]
     if deficient.any():
         mixed = _strong(directions[deficient], names)
-        return [
-            Finding(
-                "unusable",
-                "rank",
-                f"{int(deficient.sum())} combinations of {several(mixed)} do not show in the torques",
-                "add a run that moves them apart, or leave some out",
-                {"parameters": mixed, "missing": float(deficient.sum())},
-            )
-        ]
+        sentence = f"{int(deficient.sum())} combinations of {several(mixed)} do not show in the torques"
+        remedy = "add a run that moves them apart, or leave some out"
+        return [Finding("unusable", "rank", sentence, remedy, {"parameters": mixed, "missing": float(deficient.sum())})]
     if not values[0] > POOR_CONDITION * values[-1]:
         return []
     mixed = _strong(directions[-1:], names)
@@ -171,15 +182,8 @@ def _motion_and_channels(robot: Robot, runs: Sequence[Samples]) -> list[Finding]
 
 def _torques(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
     if not prior(robot).any():
-        return [
-            Finding(
-                "note",
-                "no prior",
-                f"{robot.name} has no prior model, so sign, scale and order of torques were not checked",
-                "give masses and centres of mass, however rough",
-                {},
-            )
-        ]
+        sentence = f"{robot.name} has no prior model, so sign, scale and order of torques were not checked"
+        return [Finding("note", "no prior", sentence, "give masses and centres of mass, however rough", {})]
     data = subset(robot, runs)
     return check_order(robot, data.motion, data.tau) or list(check_scale(robot, data.motion, data.tau))
 
@@ -207,10 +211,6 @@ def _check_fits(robot: Robot, runs: Sequence[Samples]) -> None:
             raise ValueError(f"run {run.run!r} has {len(run)} samples, expected at least 10")
 
 
-STILL = 1e-3  # rad or m: a joint that covers less does not move
-TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the sign of a velocity is noise
-
-
 def moving_joints(robot: Robot, run: Samples) -> BoolArray:
     """Mark the joints that move in a run, (n_joints,); those that the robot locks count as still."""
     moves = np.ptp(run.motion.q, axis=0) > STILL
@@ -231,18 +231,6 @@ def several(names: list[str] | tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 
-LONGEST = 0.1  # s, that torques may be late or early
-GRID = 20  # coarse shifts to either side
-STEPS = 5  # towards the shift at which the model is linearised
-SURE = 5.0  # σ: residuals are rarely white
-LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
-COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
-    "unusable": (0.05, 0.5),
-    "doubtful": (0.003, 0.03),
-    "note": (0.001, 0.01),
-}
-
-
 def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Finding]:
     """Find the delay of torques against the motion, by the least residual of the refitted model."""
     found = delay(robot, runs, data)
@@ -255,16 +243,12 @@ def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Fin
         return []
     late, level = found.late, levels[0]
     where = "after" if late > 0.0 else "before"
-    return [
-        Finding(
-            level,
-            "delay",
-            f"torques come {abs(late) * 1e3:.3g} ms {where} the motion that they belong to, at which the model leaves "
-            f"{100 * found.left:.3g} % of them instead of {100 * (found.left + found.cost):.3g} %",
-            f"shift them {'back' if late > 0.0 else 'on'} by {abs(late) * 1e3:.3g} ms, and filter both sides alike",
-            {"delay_ms": late * 1e3, "cost": found.cost, "left": found.left},
-        )
-    ]
+    sentence = (
+        f"torques come {abs(late) * 1e3:.3g} ms {where} the motion that they belong to, at which the model leaves "
+        f"{100 * found.left:.3g} % of them instead of {100 * (found.left + found.cost):.3g} %"
+    )
+    remedy = f"shift them {'back' if late > 0.0 else 'on'} by {abs(late) * 1e3:.3g} ms, and filter both sides alike"
+    return [Finding(level, "delay", sentence, remedy, {"delay_ms": late * 1e3, "cost": found.cost, "left": found.left})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,13 +364,6 @@ def _orthonormal(W: FloatArray) -> FloatArray:
     return np.asarray(U[:, values > 1e-9 * values[0]])
 
 
-TOO_FAST = (1.1, 3.0)  # of the velocity limit: doubtful, unusable
-WILD = 1e6  # no joint of a robot goes so far, or takes so much, in SI units
-DEGREES = 180.0 / np.pi
-STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
-WINDOWS = 100  # a run is cut into so many pieces to compare increments
-
-
 def check_values(runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find values that cannot be measurements."""
     for run in runs:
@@ -418,13 +395,9 @@ def check_units(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
         names = [name for name, hit in zip(robot.joint_names, far | fast, strict=True) if hit]
         what = "positions" if far.any() else "velocities"
         largest = float((q if far.any() else dq)[far | fast].max())
-        yield Finding(
-            "unusable",
-            "degrees",
-            f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians",
-            "they are probably in degrees: divide them, and their derivatives, by 57.3",
-            {"joints": tuple(names), "largest": largest},
-        )
+        sentence = f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians"
+        remedy = "they are probably in degrees: divide them, and their derivatives, by 57.3"
+        yield Finding("unusable", "degrees", sentence, remedy, {"joints": tuple(names), "largest": largest})
 
 
 def check_limits(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
@@ -471,19 +444,14 @@ def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding
 
 def check_moving(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find joints that no run moves, and name the base parameters that are therefore not identifiable."""
-    moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
-    for j in np.flatnonzero(~moves):
+    for j in np.flatnonzero(~np.any([moving_joints(robot, run) for run in runs], axis=0)):
         if int(j) in robot.locked:
             continue
         name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
         lost = lost_when_locked(robot, {int(j): place}).lost
-        yield Finding(
-            "unusable",
-            "does not move",
-            f"joint {name} does not move in any run, so the data do not show {several(lost)}",
-            "add a run that moves it, or declare it locked there",
-            {"joint": name, "parameters": lost},
-        )
+        sentence = f"joint {name} does not move in any run, so the data do not show {several(lost)}"
+        remedy = "add a run that moves it, or declare it locked there"
+        yield Finding("unusable", "does not move", sentence, remedy, {"joint": name, "parameters": lost})
 
 
 def check_reversals(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
@@ -579,13 +547,6 @@ def _reversal_finding(robot: Robot, term: FrictionTerm, count: int) -> Finding:
     )
 
 
-SCALES = (0.25, 4.0)  # a prior may be off so far
-PERHAPS = (0.1, 10.0)  # a prior might be off so far, if no unit explains it
-TELLING = 0.5  # share of a channel's power, friction apart, from which the prior's torque tells its scale
-DEAD = 1e-3  # of the prior's torque: a channel that varies less says nothing
-CLIPPED = 0.05  # of the samples: from here on, unusable
-
-
 @dataclass(frozen=True, slots=True)
 class Fit:
     """One torque channel by a multiple of one joint's prior torque and that joint's friction."""
@@ -626,13 +587,9 @@ def check_dead(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
         tau = np.concatenate([run.tau[:, j] for run in active])
         model = np.concatenate([rigid_torque(robot, run.motion)[:, j] for run in active])
         if np.ptp(tau) <= DEAD * 1e-3 * np.ptp(model) or np.ptp(tau) == 0.0:
-            yield Finding(
-                "unusable",
-                "dead channel",
-                f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves",
-                "check that its channel was recorded and converted",
-                {"joint": name},
-            )
+            sentence = f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves"
+            remedy = "check that its channel was recorded and converted"
+            yield Finding("unusable", "dead channel", sentence, remedy, {"joint": name})
 
 
 def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
@@ -685,28 +642,19 @@ def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> Iterator[Findi
             if not SCALES[0] < fit.factor < SCALES[1]:
                 yield _scale_finding(robot, j, fit.factor)
         elif fit.dissipation < -0.5:
-            yield Finding(
-                "unusable",
-                "sign",
-                f"torque of joint {name} has the wrong sign: friction would drive the joint",
-                "reverse the sign of the torque, or of the position",
-                {"joint": name, "factor": fit.factor},
-            )
+            sentence = f"torque of joint {name} has the wrong sign: friction would drive the joint"
+            remedy = "reverse the sign of the torque, or of the position"
+            yield Finding("unusable", "sign", sentence, remedy, {"joint": name, "factor": fit.factor})
         elif fit.share > 1.0 and fit.explained < 0.1:
-            yield Finding(
-                "doubtful",
-                "unrelated",
-                f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)",
-                "check which channel this is, its unit, and the prior masses",
-                {"joint": name, "factor": fit.factor},
-            )
+            sentence = f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)"
+            remedy = "check which channel this is, its unit, and the prior masses"
+            yield Finding("doubtful", "unrelated", sentence, remedy, {"joint": name, "factor": fit.factor})
 
 
 def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]:
     """Fit every torque channel by every joint's model: fits[channel][joint]."""
     model = rigid_torque(robot, motion)
-    n_links = layout(robot).n_link_params
-    columns = regressor(robot, motion)[:, :, n_links:]
+    columns = regressor(robot, motion)[:, :, layout(robot).n_link_params :]
     by_joint = []
     for j in range(robot.n_joints):
         friction = _friction_columns(robot, motion, j, columns[:, j])
@@ -790,5 +738,4 @@ def _held_extreme(tau: FloatArray) -> int:
     values = tau[starts]
     extreme = (values == tau.max()) | (values == tau.min())
     usual = int(lengths[~extreme].max()) if (~extreme).any() else 1
-    held = lengths[extreme & (lengths >= max(4, 2 * usual))]
-    return int(held.sum())
+    return int(lengths[extreme & (lengths >= max(4, 2 * usual))].sum())

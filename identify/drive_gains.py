@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.estimate import Estimate, compress, triangle, wls
-from excitor.identify.intervals import autocorrelation
+from excitor.identify.intervals import autocorrelation, positive_pairs
 from excitor.identify.noise import NullVector, mixed_total_least_squares, total_least_squares
 from excitor.identify.reduce import Essential, essential
 from excitor.identify.regression import Decimation, Regression, Rows
@@ -29,6 +29,11 @@ NEGLIGIBLE = 1e-6  # share of torque below which a load counts as not felt
 AGREEMENT = 2.0  # in σ: how far gains of a smaller model may be from those of the whole one
 LOST = 2.0  # gap below which total least squares may come out along any of several directions
 CURED = 1.5  # by how much leaving out faint parameters must raise the gap: a weak drive's gap hardly feels it
+STEPS = 20  # reweightings; three to six are usual
+FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
+SETTLED = 1e-10  # relative change of the noise that ends them
+ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
+SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +234,7 @@ def _judged(system: GainSystem, fit: GainFit, drive: int, trust: Trust) -> Gain:
         )
         return _refused(system, drive, reason, relative)
     own = system.terms[drive]
-    variance = np.diag(fit.covariance)[len(fit.parameters) :][own]
-    sigma = np.sqrt(np.maximum(variance, 0.0))
+    sigma = np.sqrt(np.maximum(np.diag(fit.covariance)[len(fit.parameters) :][own], 0.0))
     reason = f"predicted deviation {_percent(relative)}, singular-value gap {fit.gap:.1f}"
     return Gain(system.drive_names[drive], True, reason, fit.gains[own], sigma, factor, relative, share)
 
@@ -279,11 +283,6 @@ def _torque_factor(system: GainSystem, gains: FloatArray, drive: int) -> tuple[f
 
 def _percent(x: float) -> str:
     return f"{100.0 * x:.2g} %"
-
-
-STEPS = 20  # reweightings; three to six are usual
-FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
-SETTLED = 1e-10  # relative change of the noise that ends them
 
 
 @one_blas_thread()
@@ -382,8 +381,7 @@ def prior_regression(system: GainSystem) -> Regression:
 
 def _prior_noise(system: GainSystem) -> FloatArray:
     """Level of each drive's torque error with a-priori gains, (n_drives,)."""
-    estimate = prior_fit(system)
-    sigma = {joint: value for (joint, _), value in estimate.group_sigma.items()}
+    sigma = {joint: value for (joint, _), value in prior_fit(system).group_sigma.items()}
     return np.array([sigma.get(j, np.nan) for j in range(len(system.laws))])
 
 
@@ -493,7 +491,7 @@ def _correlated(system: GainSystem, U: FloatArray, residual: FloatArray, drive: 
     """Σ_k ρ_k U_tᵀ U_(t+k) of one drive, its runs apart, gaps in time left out."""
     rows = np.flatnonzero(system.drive == drive)
     rho = autocorrelation(system.run[rows], system.sample[rows], residual[rows])
-    rho = rho[: _memory(rho)]
+    rho = rho[: 2 * len(positive_pairs(rho)) or 1]
     middle = np.zeros((U.shape[1], U.shape[1]))
     for run in np.unique(system.run[rows]):
         own = rows[system.run[rows] == run]
@@ -506,17 +504,6 @@ def _correlated(system: GainSystem, U: FloatArray, residual: FloatArray, drive: 
             smooth[:-k] += rho[k] * grid[k:]
         middle += grid.T @ smooth
     return middle
-
-
-def _memory(rho: FloatArray) -> int:
-    """Count the lags before pairs of correlations turn negative: farther ones are noise."""
-    pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    ends = np.flatnonzero(pairs <= 0.0)
-    return 2 * int(ends[0] if ends.size else len(pairs)) or 1
-
-
-ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
-SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -586,8 +573,7 @@ def only_drives(system: GainSystem, drives: Sequence[int]) -> GainSystem:
 
 def only_parameters(system: GainSystem, names: Sequence[str]) -> GainSystem:
     """Keep some parameters; the others are 0."""
-    kept = [k for k, name in enumerate(system.names) if name in names]
-    return _columns(system, kept, system.names)
+    return _columns(system, [k for k, name in enumerate(system.names) if name in names], system.names)
 
 
 def load_shows(system: GainSystem) -> bool:
@@ -628,13 +614,9 @@ def independent(system: GainSystem) -> GainSystem:
 
 
 def _columns(system: GainSystem, kept: Sequence[int], names: Sequence[str]) -> GainSystem:
-    return replace(
-        system,
-        names=tuple(names[k] for k in kept),
-        units=tuple(system.units[k] for k in kept),
-        n_robot=sum(k < system.n_robot for k in kept),
-        W=system.W[:, list(kept)],
-    )
+    units = tuple(system.units[k] for k in kept)
+    n_robot = sum(k < system.n_robot for k in kept)
+    return replace(system, names=tuple(names[k] for k in kept), units=units, n_robot=n_robot, W=system.W[:, list(kept)])
 
 
 def _check(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law]) -> None:
@@ -646,9 +628,8 @@ def _check(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law]) -> None:
             "repeat a run with a weighed body"
         )
     if all(run.load is not None for run in runs):
-        raise ValueError(
-            "every run carries the load, which then regroups with the link that holds it; add a run without it"
-        )
+        sentence = "every run carries the load, which then regroups with the link that holds it; add a run without it"
+        raise ValueError(sentence)
     for run in runs:
         if run.motion.q.shape[1] != robot.n_joints:
             raise ValueError(f"run {run.name!r} has {run.motion.q.shape[1]} joints, expected {robot.n_joints}")
@@ -746,8 +727,7 @@ def _check_signals(system: GainSystem) -> None:
 
 def _check_steps(system: GainSystem) -> None:
     """Refuse a step at zero signal that the same drive's friction explains: in no sample do their signs differ."""
-    norms = np.linalg.norm(system.W, axis=0)
-    W = system.W / norms
+    W = system.W / np.linalg.norm(system.W, axis=0)
     for j, law in enumerate(system.laws):
         if 0 in law.powers:
             step = system.V[:, system.terms[j]][:, law.powers.index(0)]

@@ -24,6 +24,7 @@ from excitor.robots.robot import Motion, Robot
 
 By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
+CHUNK = 4096  # samples at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,8 +98,7 @@ def wls(factors: Factors, by: By = "joint") -> Estimate:
     σ_g² = ‖y_g - W_g β‖² / n_g over the groups of one joint, or of one joint in one run.
     """
     start = ols(factors)
-    sigma = group_sigma(factors, start.values, by)
-    return _solve(factors, 1.0 / sigma, "wls", {"weights by": by})
+    return _solve(factors, 1.0 / group_sigma(factors, start.values, by), "wls", {"weights by": by})
 
 
 @one_blas_thread()
@@ -116,12 +116,8 @@ def wls_measured(regression: Regression, repetitions: int) -> Estimate:
     estimate = _solve(factors, np.ones(len(factors.n_rows)), "wls", settings)
     R = total(factors, np.ones(len(factors.n_rows)))[:-1, :-1]
     spectrum = column_spectrum(total(compress(regression), np.ones(len(factors.n_rows)))[:-1, :-1])
-    return replace(
-        estimate,
-        covariance=_inverse_gram(R) / repetitions,
-        condition=float(spectrum[0] / spectrum[-1]),
-        singular_values=spectrum,
-    )
+    condition = float(spectrum[0] / spectrum[-1])
+    return replace(estimate, covariance=_inverse_gram(R) / repetitions, condition=condition, singular_values=spectrum)
 
 
 @one_blas_thread()
@@ -175,6 +171,12 @@ def group_sigma(factors: Factors, beta: FloatArray, by: By) -> FloatArray:
     return np.maximum(sigma, floor)
 
 
+def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
+    """Return the deviation that an estimate divided each row by, (n_rows,)."""
+    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
+    return np.array([estimate.group_sigma[group] for group in groups])
+
+
 def column_spectrum(R: FloatArray) -> FloatArray:
     """Singular values of a matrix with its columns divided by their 2-norms, from its triangular factor."""
     norms = np.linalg.norm(R, axis=0)
@@ -222,9 +224,8 @@ def _check_rank(R: FloatArray, names: tuple[str, ...]) -> None:
     norms = np.linalg.norm(R, axis=0)
     absent = [name for name, norm in zip(names, norms, strict=True) if norm == 0.0]
     if absent:
-        raise RankDeficient(
-            f"no equation contains {', '.join(absent)}; leave them out, or move what shows them", absent
-        )
+        message = f"no equation contains {', '.join(absent)}; leave them out, or move what shows them"
+        raise RankDeficient(message, absent)
     _, values, directions = np.linalg.svd(R / norms)
     if values[-1] > RANK_TOLERANCE * values[0]:
         return
@@ -246,14 +247,10 @@ def compress(regression: Regression, row_weights: FloatArray | None = None) -> F
     if row_weights is not None:
         system = system * row_weights[:, None]
     chosen = [(labels == group).all(axis=1) for group in groups]
-    return Factors(
-        names=regression.names,
-        units=regression.units,
-        joint=groups[:, 0],
-        run=groups[:, 1],
-        n_rows=np.array([np.count_nonzero(rows) for rows in chosen]),
-        R=np.array([triangle(system[rows]) for rows in chosen]),
-    )
+    n_rows = np.array([np.count_nonzero(rows) for rows in chosen])
+    R = np.array([triangle(system[rows]) for rows in chosen])
+    names = regression.names
+    return Factors(names=names, units=regression.units, joint=groups[:, 0], run=groups[:, 1], n_rows=n_rows, R=R)
 
 
 @one_blas_thread()
@@ -309,9 +306,6 @@ def residual_norms(factors: Factors, beta: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(factors.R @ np.append(-beta, 1.0), axis=1))
 
 
-CHUNK = 4096  # samples at once
-
-
 @one_blas_thread()
 def stream_factors(robot: Robot, chunks: Iterable[Samples], *, columns: IntArray | None = None) -> Factors:
     """Compress τ = W β of samples that come chunk by chunk; chunks of the same run name are one run."""
@@ -351,8 +345,7 @@ def own_columns(robot: Robot, columns: IntArray) -> list[IntArray]:
 def update(triangle: FloatArray | None, rows: FloatArray) -> FloatArray:
     """Triangle of an earlier triangle stacked on further rows (Fortran order: it is overwritten)."""
     stacked = rows if triangle is None else np.asfortranarray(np.concatenate([triangle, rows]))
-    factored = scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0]
-    return np.triu(factored[: rows.shape[1]])
+    return np.triu(scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0][: rows.shape[1]])
 
 
 def _scatter(

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from excitor.identify.estimate import Estimate
+from excitor.identify.estimate import Estimate, rows_of_groups
 from excitor.identify.intervals import (
     WhitenedSystem,
     autocorrelation,
@@ -34,6 +34,9 @@ MAX_ITERATIONS = 10
 SETTLED = 0.25  # of standard deviations: instruments of any of these models are as good
 WEAK = 10.0  # the usual rule: of F below, IV keeps more than a tenth of least squares' bias
 USELESS = 1.0  # what instruments that have nothing to do with the columns reach by chance
+LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
+COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow
+EXACT = 1e-9  # of the torques: what instruments leave that is smaller is rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,23 +98,18 @@ def instrumental_variables(
         Z = instruments(at)
         shape = {"n_rows": len(regression), "n_columns": len(regression.names)}
         check_shape(Z, "n_rows n_columns", "instruments", shape)
-        found = _solve(regression, Z, sigma, iteration)
-        moved = float(np.max(np.abs(found.estimate.values - at.values) / found.estimate.sigma))
-        sigma = joint_sigma(regression, regression.y - regression.W @ found.estimate.values)
-        at = found.estimate
+        found, system, strength = _solve(regression, Z, sigma, iteration)
+        moved = float(np.max(np.abs(found.values - at.values) / found.sigma))
+        sigma = joint_sigma(regression, regression.y - regression.W @ found.values)
+        at = found
         if moved < SETTLED:
             break
-    return InstrumentalFit(found.estimate, found.system, Z, found.strength, iteration, moved < SETTLED)
+    return InstrumentalFit(found, system, Z, strength, iteration, moved < SETTLED)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Solution:
-    estimate: Estimate
-    system: WhitenedSystem
-    strength: Strength
-
-
-def _solve(regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: int) -> _Solution:
+def _solve(
+    regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: int
+) -> tuple[Estimate, WhitenedSystem, Strength]:
     W, y, Z = regression.W / sigma[:, None], regression.y / sigma, Z / sigma[:, None]
     Q_Z, R_Z = scipy.linalg.qr(Z, mode="economic", check_finite=False)
     require_rank(R_Z, regression.names, "simulated columns")
@@ -126,7 +124,7 @@ def _solve(regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: 
     system = WhitenedSystem(system.Q, system.R, y - W @ values)
     settings: dict[str, float | str] = {"weights by": "joint", "iterations": float(iteration), "F": strength.F}
     estimate = estimate_of(system, regression, values, method="iv", sigma=sigma, settings=settings)
-    return _Solution(estimate, system, strength)
+    return estimate, system, strength
 
 
 def instrument_strength(Q_Z: FloatArray, W: FloatArray, names: tuple[str, ...]) -> Strength:
@@ -142,11 +140,6 @@ def instrument_strength(Q_Z: FloatArray, W: FloatArray, names: tuple[str, ...]) 
     order = np.argsort(share)[::-1]
     largest = [names[k] for k in order[:3] if share[k] > 0.5 * share[order[0]]]
     return Strength(np.minimum(correlation, 1.0), float(F), tuple(largest))
-
-
-LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
-COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow
-EXACT = 1e-9  # of the torques: what instruments leave that is smaller is rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -183,8 +176,7 @@ def durbin_wu_hausman(regression: Regression, Z: FloatArray, least_squares: Esti
 
     F = (ν - m + 1) / (ν m) · sᵀ Ω⁻¹ s, with s the scores' sum and Ω the mean square of their ν lowest cosines.
     """
-    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
-    weights = 1.0 / np.array([least_squares.group_sigma[group] for group in groups])
+    weights = 1.0 / rows_of_groups(regression, least_squares)
     W = regression.W * weights[:, None]
     residual = weights * (regression.y - regression.W @ least_squares.values)
     Q_Z = scipy.linalg.qr(Z * weights[:, None], mode="economic", check_finite=False)[0]
@@ -213,18 +205,13 @@ def _by_time(regression: Regression, scores: FloatArray) -> FloatArray:
     return out
 
 
-def _independent(scores: FloatArray) -> float:
-    """Count the independent samples of scores: cosines must not reach beyond the band of their errors."""
-    T = len(scores)
-    rest, once = scores - scores.mean(axis=0), np.zeros(T, dtype=np.int64)
-    times = [correlation_time(autocorrelation(once, np.arange(T), rest[:, k])) for k in range(scores.shape[1])]
-    return T / max(times)
-
-
 def _judge(scores: FloatArray) -> tuple[float, tuple[float, float], float]:
     """Compare the scores' sum with its distribution under their slow variation."""
     T, m = scores.shape
-    count = min(max(round(COSINES * _independent(scores) ** (2.0 / 3.0)), m + 4), T - 1)
+    rest, once = scores - scores.mean(axis=0), np.zeros(T, dtype=np.int64)
+    times = [correlation_time(autocorrelation(once, np.arange(T), rest[:, k])) for k in range(m)]
+    independent = T / max(times)  # samples: cosines must not reach beyond the band of their errors
+    count = min(max(round(COSINES * independent ** (2.0 / 3.0)), m + 4), T - 1)
     if count < m + 1:
         return 0.0, (float(m), 1.0), 1.0
     phase = np.pi * (np.arange(T) + 0.5) / T

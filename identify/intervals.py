@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, triangle
+from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, rows_of_groups, triangle
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
@@ -28,6 +28,10 @@ LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks 
 LEVEL = 0.95
 DRAWS = 1000  # of the bootstrap
 SINGULAR = 1e8  # condition from which a draw's normal equations are solved by their singular values
+FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
+LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
+CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
+LISTED_LAGS = 50
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,19 +90,13 @@ def block_bootstrap(
     """
     system = system or WhitenedSystem.of(regression, estimate)
     requested = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
-    longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
+    longest = max(count_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(requested)) if block is not None else int(min(np.ceil(requested), longest))
     cells = _Cells.of(regression, system, length)
-    counts = cells.draw(draws, np.random.default_rng(seed))
-    deviations = system.unwhiten(_refits(cells, counts))
+    deviations = system.unwhiten(_refits(cells, cells.draw(draws, np.random.default_rng(seed))))
     n_blocks = cells.n_cells / CELLS_PER_BLOCK if cells.split else float(cells.n_cells)
-    settings = {
-        "block": float(length),
-        "block asked for": requested,
-        "blocks": n_blocks,
-        "draws": float(draws),
-        "seed": float(seed),
-    }
+    settings = {"block": float(length), "block asked for": requested, "blocks": n_blocks}
+    settings |= {"draws": float(draws), "seed": float(seed)}
     covariance = np.atleast_2d(np.cov(deviations.T))
     return intervals_of(estimate, "bootstrap", covariance, max(n_blocks - 1.0, 1.0), settings)
 
@@ -106,15 +104,14 @@ def block_bootstrap(
 def wider(one: Intervals, other: Intervals) -> Intervals:
     """Return the wider interval of every parameter, with the correlations of the first."""
     grow = np.maximum(1.0, (other.high - other.low) / (one.high - one.low))
+    settings = {**one.settings, f"widened by {other.method}": float(np.count_nonzero(grow > 1.0))}
+    return replace(_grown(one, grow), covariance=one.covariance * np.outer(grow, grow), settings=settings)
+
+
+def _grown(one: Intervals, grow: FloatArray) -> Intervals:
+    """Widen every interval by its factor."""
     half = 0.5 * grow * (one.high - one.low)
-    return replace(
-        one,
-        covariance=one.covariance * np.outer(grow, grow),
-        low=one.values - half,
-        high=one.values + half,
-        inflation=one.inflation * grow,
-        settings={**one.settings, f"widened by {other.method}": float(np.count_nonzero(grow > 1.0))},
-    )
+    return replace(one, low=one.values - half, high=one.values + half, inflation=one.inflation * grow)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -139,8 +136,7 @@ class WhitenedSystem:
                 "give the regression that the estimate was made from"
             )
         columns = [regression.names.index(name) for name in estimate.names]
-        groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
-        weights = 1.0 / np.array([estimate.group_sigma[group] for group in groups])
+        weights = 1.0 / rows_of_groups(regression, estimate)
         if row_weights is not None:
             weights = weights * row_weights
         W = regression.W[:, columns]
@@ -174,8 +170,7 @@ class _Cells:
         size = -(-block // CELLS_PER_BLOCK) if split else block
         keys = np.column_stack([regression.run, regression.sample // size])
         labels, place = np.unique(keys, axis=0, return_inverse=True)
-        order = np.argsort(place, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(place.ravel()))[:-1])
+        parts = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place.ravel()))[:-1])
         gram = np.array([system.Q[rows].T @ system.Q[rows] for rows in parts])
         moment = np.array([system.Q[rows].T @ system.residual[rows] for rows in parts])
         return cls(labels[:, 0], gram, moment, split)
@@ -186,15 +181,18 @@ class _Cells:
 
     def draw(self, draws: int, rng: np.random.Generator) -> FloatArray:
         """Count how often each cell takes part in each draw, (draws, n_cells)."""
-        counts = np.zeros((draws, self.n_cells))
-        width = CELLS_PER_BLOCK if self.split else 1
-        for number in np.unique(self.run):
-            cells = np.flatnonzero(self.run == number)
-            starts = rng.integers(len(cells), size=(draws, -(-len(cells) // width)))
-            for step in range(min(width, len(cells))):
-                taken = cells[(starts + step) % len(cells)]
-                np.add.at(counts, (np.arange(draws)[:, None], taken), 1.0)
-        return counts
+        return drawn(self.run, CELLS_PER_BLOCK if self.split else 1, draws, rng)
+
+
+def drawn(run: IntArray, width: int, draws: int, rng: np.random.Generator) -> FloatArray:
+    """Count how often each cell is drawn, (draws, n_cells), in blocks of cells that wrap around within their run."""
+    counts = np.zeros((draws, len(run)))
+    for number in np.unique(run):
+        own = np.flatnonzero(run == number)
+        starts = rng.integers(len(own), size=(draws, -(-len(own) // width)))
+        for step in range(min(width, len(own))):
+            np.add.at(counts, (np.arange(draws)[:, None], own[(starts + step) % len(own)]), 1.0)
+    return counts
 
 
 def _refits(cells: _Cells, counts: FloatArray) -> FloatArray:
@@ -213,7 +211,8 @@ def _refits(cells: _Cells, counts: FloatArray) -> FloatArray:
     return deviations
 
 
-def _n_samples(regression: Regression) -> int:
+def count_samples(regression: Regression) -> int:
+    """Count the samples that a regression's rows are of."""
     return len(np.unique(np.column_stack([regression.run, regression.sample]), axis=0))
 
 
@@ -234,11 +233,6 @@ def intervals_of(
         inflation=sigma / estimate.sigma,
         settings={"degrees of freedom": dof, **settings},
     )
-
-
-FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
-LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
-CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
 
 
 @one_blas_thread()
@@ -370,18 +364,10 @@ def _density(bands: Sequence[_Band]) -> tuple[float, float]:
     if not noise_free:
         return left, free
     known = [band for band in bands if band.noise_free]
-    noise = sum(band.noise for band in known) / sum(_count(band) for band in known)
+    noise = sum(band.noise for band in known) / sum(band.free + float(np.trace(band.gram)) for band in known)
     if left > noise * float(scipy.stats.f.ppf(CHANCE, free, noise_free)):
         return left, free
     return (left * free + noise * noise_free) / (free + noise_free), free + noise_free
-
-
-def _count(band: _Band) -> float:
-    """Count the numbers in a band, whether the fit left them free or not."""
-    return band.free + float(np.trace(band.gram))
-
-
-LISTED_LAGS = 50
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -412,29 +398,14 @@ class Whiteness:
 
 def whiteness(regression: Regression, residual: FloatArray) -> tuple[Whiteness, ...]:
     """Measure each joint's residuals (n_rows,); joints without rows are left out."""
-    return tuple(
-        _whiteness(
-            "power" if joint < 0 else regression.joint_names[joint],
-            regression.run[rows],
-            regression.sample[rows],
-            residual[rows],
-        )
-        for joint in np.unique(regression.joint)
-        for rows in [np.flatnonzero(regression.joint == joint)]
-    )
-
-
-def _whiteness(name: str, run: IntArray, sample: IntArray, residual: FloatArray) -> Whiteness:
-    correlation = autocorrelation(run, sample, residual)
-    n = len(residual)
-    return Whiteness(
-        joint=name,
-        n_rows=n,
-        autocorrelation=correlation[1 : LISTED_LAGS + 1],
-        bound=1.96 / np.sqrt(n),
-        n_effective=n / correlation_time(correlation),
-        block=block_length(correlation, n),
-    )
+    found = []
+    for joint in np.unique(regression.joint):
+        rows = np.flatnonzero(regression.joint == joint)
+        name, n = "power" if joint < 0 else regression.joint_names[joint], len(rows)
+        correlation = autocorrelation(regression.run[rows], regression.sample[rows], residual[rows])
+        effective, block = n / correlation_time(correlation), block_length(correlation, n)
+        found.append(Whiteness(name, n, correlation[1 : LISTED_LAGS + 1], 1.96 / np.sqrt(n), effective, block))
+    return tuple(found)
 
 
 def autocorrelation(run: IntArray, sample: IntArray, residual: FloatArray) -> FloatArray:
@@ -455,14 +426,15 @@ def autocorrelation(run: IntArray, sample: IntArray, residual: FloatArray) -> Fl
 
 
 def correlation_time(correlation: FloatArray) -> float:
-    """1 + 2 Σ ρ_k, summed while pairs ρ_2m + ρ_(2m+1) stay positive; at least 1.
+    """1 + 2 Σ ρ_k, summed while pairs stay positive; at least 1: by this variances of means of white residuals grow."""
+    return max(1.0, 2.0 * float(positive_pairs(correlation).sum()) - 1.0)
 
-    Variances of means of white residuals grow by this factor. The rule to stop is Geyer's initial positive sequence:
-    farther sums are noise.
-    """
+
+def positive_pairs(correlation: FloatArray) -> FloatArray:
+    """ρ_2m + ρ_(2m+1) while they stay positive, Geyer's initial positive sequence: farther sums are noise."""
     pairs = correlation[: len(correlation) // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs <= 0.0)
-    return max(1.0, 2.0 * float(pairs[: ends[0] if ends.size else len(pairs)].sum()) - 1.0)
+    return np.asarray(pairs[: ends[0] if ends.size else len(pairs)])
 
 
 def block_length(correlation: FloatArray, n: int) -> float:
@@ -547,21 +519,13 @@ def honest_intervals(
     """
     system = system or WhitenedSystem.of(regression, estimate, row_weights)
     by_band = spectral_intervals(regression, estimate, runs, system=system)
-    by_block = block_bootstrap(regression, estimate, system=system)
-    return wider(by_band, by_block)
+    return wider(by_band, block_bootstrap(regression, estimate, system=system))
 
 
 def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:
     """Add the uncertainty that comes from a prior used in the estimate."""
     grow = np.sqrt(1.0 + np.diag(covariance) / np.diag(intervals.covariance))
-    half = 0.5 * grow * (intervals.high - intervals.low)
-    return replace(
-        intervals,
-        covariance=intervals.covariance + covariance,
-        low=intervals.values - half,
-        high=intervals.values + half,
-        inflation=intervals.inflation * grow,
-    )
+    return replace(_grown(intervals, grow), covariance=intervals.covariance + covariance)
 
 
 def joint_sigma(regression: Regression, residual: FloatArray) -> FloatArray:

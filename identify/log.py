@@ -21,6 +21,26 @@ from excitor.robots.robot import Robot
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Quantity = Literal[  # effort: torque or current, the format does not say which; torque_model: of a controller's own
+    "position", "velocity", "acceleration", "torque", "current", "effort", "torque_model", "temperature", "marker",
+    "speed_scaling", "time",
+]  # fmt: skip
+Role = Literal["measured", "reference", "unknown"]
+ChannelSide = Literal["joint", "motor", "unknown"]
+CURRENT = "current to torque"
+UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
+_GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
+EVEN = 0.01  # of an interval: stamps that deviate less are even
+LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
+SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
+_TOGETHER = 10  # steps of a jittering clock
+MOST_MISSING = 0.3  # of all samples
+_NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
+_RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
+Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
+SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
+_MOST_SPIKES = 1e-3  # of all samples: more are no accidents
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Signal:
@@ -32,23 +52,6 @@ class Signal:
 
     def __post_init__(self) -> None:
         freeze(self, values="n_samples n_joints")
-
-
-Quantity = Literal[
-    "position",
-    "velocity",
-    "acceleration",
-    "torque",
-    "current",
-    "effort",  # torque or current, the format does not say which
-    "torque_model",  # what a controller computes from its own model
-    "temperature",
-    "marker",
-    "speed_scaling",
-    "time",
-]
-Role = Literal["measured", "reference", "unknown"]
-ChannelSide = Literal["joint", "motor", "unknown"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -209,9 +212,6 @@ class MeasuredSignals:
     start: float = 0.0  # s from the file's beginning, of the first sample
 
 
-CURRENT = "current to torque"
-
-
 def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     """Convert positions and torques to the joint side: q = N⁻¹ q_motor, τ = Nᵀ τ_motor, currents through their law."""
     position = log.signal("position")
@@ -251,11 +251,6 @@ def _velocities(robot: Robot, log: Log) -> FloatArray | None:
     return np.asarray(joint_positions(robot, velocity.values) - joint_positions(robot, 0.0 * velocity.values[:1]))
 
 
-UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
-
-_GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
-
-
 def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) -> None:
     """Refuse values that are no measurements: not a number, infinite, or left over in uninitialised memory."""
     bad = np.flatnonzero(~(np.abs(values) < UNINITIALISED))
@@ -263,17 +258,6 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
         more = f" ({bad.size} such rows)" if bad.size > 1 else ""
         k = int(bad[0])
         raise InvalidLog(str(path), f"{name} is {values[k]:g}, which nothing measures{more}; cut it", int(rows[k]))
-
-
-EVEN = 0.01  # of an interval: stamps that deviate less are even
-LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
-SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
-_TOGETHER = 10  # steps of a jittering clock
-MOST_MISSING = 0.3  # of all samples
-_NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
-_RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
-
-Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +311,8 @@ def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -
     if (step < 0.0).any():
         k = int(np.argmax(step < 0.0))
         sentence = f"time runs backward in {name}, from {t[k]:g} to {t[k + 1]:g} s"
-        raise InvalidLog(
-            path, f"{sentence}; let the run end before it, or begin after it: to_s, from_s", int(rows[k + 1])
-        )
+        row = int(rows[k + 1])
+        raise InvalidLog(path, f"{sentence}; let the run end before it, or begin after it: to_s, from_s", row)
     interval, long = _interval(step), np.flatnonzero(step > longest)
     near = step[step <= longest]
     missing = max(0, round(float(near.sum()) / interval) - len(near))
@@ -415,7 +398,9 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
     recorded = (len(first.t) - 1) / float(first.t[-1] - first.t[0])
     if same and first.even and not first.gaps and (rate is None or abs(rate / recorded - 1.0) < 1e-6):
         return Grid(first.t, recorded, True, ())
-    interval = _nice(min(c.interval for c in clocks)) if rate is None else 1.0 / rate
+    interval = min(c.interval for c in clocks) if rate is None else 1.0 / rate
+    rounded = round(interval / _NICE) * _NICE
+    interval = rounded if rate is None and abs(rounded - interval) < 0.01 * interval else interval
     start, end = max(c.t[0] for c in clocks), min(c.t[-1] for c in clocks)
     count = int(np.floor((end - start) / interval + 1e-6)) + 1 if end > start else 0
     if count < 3:
@@ -452,10 +437,6 @@ def gaps_of(clocks: Iterable[Stamps]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
-_MOST_SPIKES = 1e-3  # of all samples: more are no accidents
-
-
 def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatArray, str]:
     """Replace single values that are far off their neighbours as if they were lost; name the first, and its row."""
     if len(values) < 10:
@@ -477,11 +458,6 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     first = int(spikes[0])
     sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
     return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
-
-
-def _nice(interval: float) -> float:
-    rounded = round(interval / _NICE) * _NICE
-    return rounded if abs(rounded - interval) < 0.01 * interval else interval
 
 
 def log_from_frame(
@@ -561,7 +537,9 @@ def _signal(frame: "DataFrame", entry: Columns, name: str, stamps: Stamps | None
 
 def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> None:
     """Copy a column's numbers; text, missing values and what nothing measures are refused with their row."""
-    found = _columns_of(frame, column)
+    found = [k for k, known in enumerate(frame.columns) if known == column]
+    if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
+        found = [column - 1]  # by its place
     if len(found) != 1:
         shown = ", ".join(map(str, frame.columns[:24]))
         sentence = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
@@ -578,14 +556,6 @@ def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> 
         if bad.size:
             row = start + int(bad[0])
             raise InvalidLog(name, f"column {column!r} is {out[row]:g}, which nothing measures; cut it", row)
-
-
-def _columns_of(frame: "DataFrame", column: str | int) -> list[int]:
-    """Find a column by its name; else, where it is a number, by its place from 1."""
-    found = [k for k, known in enumerate(frame.columns) if known == column]
-    if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
-        return [column - 1]
-    return found
 
 
 def _no_numbers(values: Iterable[Any]) -> Iterator[tuple[int, Any]]:

@@ -6,9 +6,11 @@ squares, maximum likelihood), or fit other equations of the same runs (filtered 
 """
 
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import resources
 
 import numpy as np
 import scipy.linalg
@@ -35,6 +37,7 @@ from excitor.identify.estimate import (
     ols,
     residual_norms,
     ridge,
+    rows_of_groups,
     select,
     total,
     triangle,
@@ -43,7 +46,6 @@ from excitor.identify.estimate import (
 from excitor.identify.instruments import InstrumentalFit, Instruments, durbin_wu_hausman, instrumental_variables
 from excitor.identify.intervals import (
     Intervals,
-    WhitenedSystem,
     believing,
     estimate_of,
     honest_intervals,
@@ -62,6 +64,7 @@ from excitor.identify.regression import (
     dynamic_regression,
     pick_rows,
     processed_as,
+    segments,
 )
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
@@ -76,6 +79,34 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.plugins import Members
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Servo, TrackedMotion
+
+FOLDS = 5  # stretches of time of every run
+WEIGHTS = np.logspace(-4.0, 4.0, 17)  # of the prior against rows divided by their deviation
+LEAST_SIZE = 1e-3  # of what a parameter would be if it made all torque: a prior is never believed more closely
+VARIANCE = 1e8  # of P0, in units of each parameter's own size squared: nothing is known
+SEGMENTS = 8  # of each run, for the test: long beside the time over which errors are alike
+FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
+MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
+REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
+CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
+DRAWS = 4  # of noise, from which that of the columns is found
+SHARE = 0.9  # of the power of velocities that lies below the cut-off
+_RATE_HZ = 100.0
+_NOISE = 0.02  # of each joint's rms torque
+_WORST = 0.25  # relative torque error of an estimate on noise-free torques of the same motion
+_ARM = {
+    "name": "two-joint arm",
+    "lengths": {"L2": 0.4},
+    "joint": [
+        {"name": "shoulder", "mdh": {"alpha_deg": 90, "d": 0, "theta_deg": 0, "r": 0}},
+        {"name": "elbow", "mdh": {"alpha_deg": 0, "d": "L2", "theta_deg": 0, "r": 0}},
+    ],
+    "friction": {"terms": ["viscous", "coulomb"], "sign_width": 0},
+    "parameters": (
+        {"XX1": 0.1, "YY1": 0.6, "ZZ1": 0.6, "MX1": 1.2, "MY1": 0.1, "M1": 6.0, "Fv1": 1.5, "Fc1": 2.0}
+        | {"XX2": 0.05, "YY2": 0.14, "ZZ2": 0.14, "MX2": 0.4, "MY2": 0.05, "M2": 2.0, "Fv2": 0.4, "Fc2": 0.8}
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,7 +217,9 @@ def ridge_answer(problem: Problem) -> Answer:
     belief = np.diag(weight / scale**2)
     system = influence(W, W, residual, belief)
     intervals = honest_intervals(regression, estimate, problem.runs, system=system)
-    half = scipy.linalg.solve_triangular(system.R, _lifted(W, belief, system))
+    # A⁻¹ √belief is R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹
+    lifted = np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
+    half = scipy.linalg.solve_triangular(system.R, lifted)
     intervals = believing(intervals, half @ half.T)
     notes: tuple[str, ...] = (
         f"held to {'the prior model' if certain else 'zero, as the robot states no masses'} within its own size, with "
@@ -204,8 +237,7 @@ def rls_answer(problem: Problem) -> Answer:
     regression = problem.regression
     weighted = wls(compress(regression))
     sigma = rows_of_groups(regression, weighted)
-    size = torque_size(regression)
-    found = rls(regression, variance=VARIANCE * size**2, sigma=sigma).estimate
+    found = rls(regression, variance=VARIANCE * torque_size(regression) ** 2, sigma=sigma).estimate
     intervals = honest_intervals(regression, replace(found, method="wls"), problem.runs)
     apart = float(np.max(np.abs(found.values - weighted.values) / weighted.sigma))
     notes = (
@@ -266,8 +298,7 @@ def tls_answer(problem: Problem) -> Answer:
     inside = np.ix_(noisy, noisy)
     scale = np.zeros((np.count_nonzero(noisy) + 1,) * 2)
     scale[:-1, :-1], scale[-1, -1] = C[inside], y_noise
-    M = np.column_stack([W, -y])
-    found = mixed_total_least_squares(M, np.append(noisy, True), scale)
+    found = mixed_total_least_squares(np.column_stack([W, -y]), np.append(noisy, True), scale)
     among = mixed_total_least_squares(W, noisy, C[inside])
     gap = float(among.singular_values[-1] / max(found.singular_values[-1], 1e-300))
     if gap < CLEAR or abs(found.x[-1]) < 1e-9 * np.abs(found.x).max():
@@ -280,7 +311,9 @@ def tls_answer(problem: Problem) -> Answer:
     residual = y - W @ beta
     size = y_noise + float(beta @ C @ beta)
     corrected = W + np.outer(residual, C @ beta) / size
-    system = influence(corrected, W, residual, _curvature(W, corrected, C, residual, size))
+    # completes Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all
+    curvature = np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
+    system = influence(corrected, W, residual, curvature)
     settings: dict[str, float | str] = {"weights by": "joint", "noise of columns": source, "gap": gap}
     estimate = estimate_of(system, regression, beta, method="tls", sigma=sigma, settings=settings)
     moved = float(np.max(np.abs(beta - weighted.values) / weighted.sigma))
@@ -332,75 +365,14 @@ def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
     return fit
 
 
-_LIST = (
-    Method(
-        "ols",
-        "Assumes exact motion and errors alike in every row; for data whose joints are equally large and noisy.",
-        ols_answer,
-    ),
-    Method("wls", "Assumes exact motion and errors alike within each joint; the usual choice.", wls_answer),
-    Method(
-        "irls",
-        "Assumes exact motion and errors with outliers; for collisions, stiction or a log with bad stretches.",
-        irls_answer,
-    ),
-    Method(
-        "ridge",
-        "Assumes exact motion and a prior model not far off, trusted as far as held-out stretches of the runs ask; "
-        "for motion that excites little.",
-        ridge_answer,
-    ),
-    Method(
-        "tls",
-        "Assumes white noise in the columns too, of known size or proportional to them; for noisy motion without a "
-        "controller to simulate.",
-        tls_answer,
-    ),
-    Method("rls", "Assumes what wls does, row after row; for following a robot while it moves.", rls_answer),
-    Method(
-        "ml",
-        "Assumes exact motion and Gaussian errors that are coloured in time and shared between joints; for drift, "
-        "ripple and densely sampled data.",
-        ml_answer,
-    ),
-    Method(
-        "iv",
-        "Assumes a simulation that moves about as the robot did, and noise of any colour, in the motion too; for "
-        "positions hardly filtered, and to test whether that matters.",
-        iv_answer,
-    ),
-    Method(
-        "didim",
-        "Assumes a known controller and reference and errors in torque alone; needs no measured motion.",
-        didim_answer,
-    ),
-    Method(
-        "input-error",
-        "Assumes what didim does, and lets the simulated motion answer to every parameter; slower, and exact where "
-        "didim is near.",
-        input_error_answer,
-    ),
-    Method(
-        "filtered dynamic",
-        "Assumes exact velocities and torques sampled with them; momentum through a low-pass, without accelerations.",
-        scheme_answer("filtered dynamic"),
-    ),
-    Method(
-        "energy",
-        "Assumes exact velocities and no drift; all joints' work since the start in one equation, so errors add up.",
-        scheme_answer("energy"),
-    ),
-    Method(
-        "power",
-        "Assumes exact motion and timing; all joints' power in one equation, for what torques alone do not settle.",
-        scheme_answer("power"),
-    ),
-    Method(
-        "filtered power",
-        "Assumes exact velocities and timing; all joints' power through a low-pass, without accelerations.",
-        scheme_answer("filtered power"),
-    ),
-)
+_FITS: Mapping[str, Callable[[Problem], Answer]] = {
+    "ols": ols_answer, "wls": wls_answer, "irls": irls_answer, "ridge": ridge_answer, "tls": tls_answer,
+    "rls": rls_answer, "ml": ml_answer, "iv": iv_answer, "didim": didim_answer, "input-error": input_error_answer,
+}  # fmt: skip
+_SCHEMES: tuple[SchemeKind, ...] = ("filtered dynamic", "energy", "power", "filtered power")
+_TITLES = tomllib.loads((resources.files("excitor.identify") / "estimators.toml").read_text("utf-8"))
+_LIST = {name: Method(name, _TITLES[name], fit) for name, fit in _FITS.items()}
+_LIST |= {kind: Method(kind, _TITLES[kind], scheme_answer(kind)) for kind in _SCHEMES}
 SIMULATING = ("iv", "didim", "input-error")  # under a controller
 
 
@@ -444,9 +416,14 @@ def answer(method: str, problem: Problem) -> Answer:
             _check(problem)
             with np.errstate(all="ignore"):
                 result = METHODS[method].fit(problem)
-                _check_finite(result)
-        except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
-            result = Answer(method, None, None, refused=_sentence(error))
+            found = result.estimate
+            if found is not None and not (np.isfinite(found.values).all() and np.isfinite(found.covariance).all()):
+                raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
+        except np.linalg.LinAlgError as error:
+            sentence = f"its linear algebra failed ({error}); the equations are too close to dependent"
+            result = Answer(method, None, None, refused=sentence)
+        except (ExcitorError, ValueError) as error:
+            result = Answer(method, None, None, refused=str(error))
     return replace(result, cpu_s=time.process_time() - begun)
 
 
@@ -456,25 +433,6 @@ def _check(problem: Problem) -> None:
         raise ExcitorError("the equations have no parameters; free a joint, or choose other columns")
     if n_rows <= n:
         raise ExcitorError(f"{n_rows} equations do not determine {n} parameters; record more, or thin less")
-
-
-def _check_finite(result: Answer) -> None:
-    if result.estimate is None:
-        return
-    if not (np.isfinite(result.estimate.values).all() and np.isfinite(result.estimate.covariance).all()):
-        raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, np.linalg.LinAlgError):
-        return f"its linear algebra failed ({error}); the equations are too close to dependent"
-    return str(error)
-
-
-FOLDS = 5  # stretches of time of every run
-WEIGHTS = np.logspace(-4.0, 4.0, 17)  # of the prior against rows divided by their deviation
-LEAST_SIZE = 1e-3  # of what a parameter would be if it made all torque: a prior is never believed more closely
-VARIANCE = 1e8  # of P0, in units of each parameter's own size squared: nothing is known
 
 
 def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
@@ -488,17 +446,6 @@ def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, Float
     return np.sqrt(np.minimum(1.0, 1.345 / size)), scale
 
 
-def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
-    """Return the deviation that an estimate divided each row by, (n_rows,)."""
-    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
-    return np.array([estimate.group_sigma[group] for group in groups])
-
-
-def wls_sigma(factors: Factors) -> dict[tuple[int, int], float]:
-    """Find the deviation of each group's rows as wls does."""
-    return dict(wls(factors).group_sigma)
-
-
 def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
     """Write the robot's prior model in the regression's parameters; zeros where it states no mass."""
     robot, names = problem.robot, problem.regression.names
@@ -508,6 +455,11 @@ def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
         return np.zeros(len(names)), False
     of_base = dict(zip((params.names[k] for k in base.kept), base.values(prior(robot)), strict=True))
     return np.array([of_base.get(name, 0.0) for name in names]), True
+
+
+def wls_sigma(factors: Factors) -> dict[tuple[int, int], float]:
+    """Find the deviation of each group's rows as wls does."""
+    return dict(wls(factors).group_sigma)
 
 
 def torque_size(regression: Regression) -> FloatArray:
@@ -547,23 +499,8 @@ def choose_weight(
 
 def folds(regression: Regression) -> list[BoolArray]:
     """Partition every run into FOLDS segments of time: (n_rows,) masks."""
-    place = np.zeros(len(regression), dtype=np.int64)
-    for run in np.unique(regression.run):
-        rows = regression.run == run
-        sample = regression.sample[rows]
-        place[rows] = np.minimum(FOLDS * sample // (int(sample.max()) + 1), FOLDS - 1)
-    return [place == k for k in range(FOLDS) if (place == k).any()]
-
-
-def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatArray:
-    """Write A⁻¹ √belief as R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹."""
-    return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
-
-
-SEGMENTS = 8  # of each run, for the test: long beside the time over which errors are alike
-FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
-MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
-REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
+    place = segments(regression, FOLDS)
+    return [place == k for k in np.unique(place)]
 
 
 def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: Instruments) -> FloatArray:
@@ -572,20 +509,10 @@ def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: I
     A model fitted to the same rows depends a little on their errors, which the test would take for noise.
     """
     Z = np.empty(regression.W.shape)
-    odd = alternate_segments(regression)
+    odd = segments(regression, SEGMENTS) % 2 == 1
     for own in (odd, ~odd):
         Z[own] = instruments(part_estimate(regression, fit, ~own))[own]
     return Z
-
-
-def alternate_segments(regression: Regression) -> BoolArray:
-    """Mark every second segment of time of each run, (n_rows,)."""
-    odd = np.zeros(len(regression), dtype=bool)
-    for run in np.unique(regression.run):
-        rows = regression.run == run
-        sample = regression.sample[rows]
-        odd[rows] = (SEGMENTS * sample // (int(sample.max()) + 1)) % 2 == 1
-    return odd
 
 
 def part_estimate(regression: Regression, fit: InstrumentalFit, rows: BoolArray) -> Estimate:
@@ -671,14 +598,9 @@ def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
 
 def moving_replay(problem: Problem, servo: Servo) -> Replay:
     """Prepare the runs that move for simulation."""
-    return set_up_replay(
-        problem.robot,
-        _moving(problem),
-        servo,
-        references=problem.references,
-        columns=_columns(problem),
-        rows=problem.rows,
-    )
+    runs = _moving(problem)
+    columns = _columns(problem)
+    return set_up_replay(problem.robot, runs, servo, references=problem.references, columns=columns, rows=problem.rows)
 
 
 def _simulated_answer(problem: Problem, replay: Replay, result: DidimResult) -> Answer:
@@ -720,18 +642,8 @@ def _columns(problem: Problem) -> IntArray:
 
 
 def _at_samples(run: Samples, followed: TrackedMotion, stride: int) -> Motion:
-    at = slice(None, stride * len(run), stride)
-    motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
+    motion = followed.motion[: stride * len(run) : stride]
     return processed_as(run, motion.q, motion)
-
-
-CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
-DRAWS = 4  # of noise, from which that of the columns is found
-
-
-def _curvature(W: FloatArray, corrected: FloatArray, C: FloatArray, residual: FloatArray, size: float) -> FloatArray:
-    """Complete Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all."""
-    return np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
 
 
 def exact_columns(problem: Problem) -> BoolArray:
@@ -747,9 +659,8 @@ def column_noise(problem: Problem, W: FloatArray, sigma: FloatArray) -> tuple[Fl
     hold the residuals of wls. Otherwise columns and torques are as noisy as they are large.
     """
     if problem.position_noise is None:
-        return np.diag(
-            np.sum(W**2, axis=0)
-        ), "every column is taken to be as noisy as the torques, relative to its norm"
+        sentence = "every column is taken to be as noisy as the torques, relative to its norm"
+        return np.diag(np.sum(W**2, axis=0)), sentence
     rng = np.random.default_rng(0)
     robot, regression, thin = problem.robot, problem.regression, problem.rows.decimate
     clean = columns_along(robot, problem.runs, [run.motion for run in problem.runs], regression, thin)
@@ -773,9 +684,6 @@ def _disturbed(run: Samples, deviation: FloatArray, rng: np.random.Generator) ->
     change = processed_as(run, noise)
     motion = run.motion
     return Motion(motion.q + change.q, motion.dq + change.dq, motion.ddq + change.ddq)
-
-
-SHARE = 0.9  # of the power of velocities that lies below the cut-off
 
 
 def choose_scheme(kind: SchemeKind, runs: Sequence[Samples]) -> tuple[Scheme, str]:
@@ -805,24 +713,6 @@ def velocity_band(runs: Sequence[Samples]) -> float:
     if not bands:
         raise ExcitorError("nothing moves in any run, so there is no band to filter for; use wls")
     return float(np.median(bands))
-
-
-_RATE_HZ = 100.0
-_NOISE = 0.02  # of each joint's rms torque
-_WORST = 0.25  # relative torque error of an estimate on noise-free torques of the same motion
-_ARM = {
-    "name": "two-joint arm",
-    "lengths": {"L2": 0.4},
-    "joint": [
-        {"name": "shoulder", "mdh": {"alpha_deg": 90, "d": 0, "theta_deg": 0, "r": 0}},
-        {"name": "elbow", "mdh": {"alpha_deg": 0, "d": "L2", "theta_deg": 0, "r": 0}},
-    ],
-    "friction": {"terms": ["viscous", "coulomb"], "sign_width": 0},
-    "parameters": (
-        {"XX1": 0.1, "YY1": 0.6, "ZZ1": 0.6, "MX1": 1.2, "MY1": 0.1, "M1": 6.0, "Fv1": 1.5, "Fc1": 2.0}
-        | {"XX2": 0.05, "YY2": 0.14, "ZZ2": 0.14, "MX2": 0.4, "MY2": 0.05, "M2": 2.0, "Fv2": 0.4, "Fc2": 0.8}
-    ),
-}
 
 
 def check_estimator(method: Method, *, may_refuse: bool = False) -> None:
@@ -891,9 +781,8 @@ def _answered(method: Method, problem: Problem) -> Answer:
     except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
         return Answer(method.name, None, None, refused=str(error))
     except Exception as error:
-        raise ExcitorError(
-            f"estimator {method.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
-        ) from error
+        sentence = f"estimator {method.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
+        raise ExcitorError(sentence) from error
     if not isinstance(found, Answer):
         raise ExcitorError(f"estimator {method.name!r}: fit gives {type(found).__name__}, expected an Answer")
     return found
@@ -931,12 +820,11 @@ def _problems(found: Answer, name: str, problem: Problem, truth: FloatArray, may
 
 
 def _repeated(first: Answer, second: Answer) -> Iterator[str]:
-    if (first.estimate is None) != (second.estimate is None):
+    one, other = first.estimate, second.estimate
+    if (one is None) != (other is None):
         yield "refuses one of two equal problems"
-    elif first.estimate is not None and second.estimate is not None:
-        same = np.array_equal(first.estimate.values, second.estimate.values)
-        if not same:
-            yield "gives different values when it is run again; fix its seed"
+    elif one is not None and other is not None and not np.array_equal(one.values, other.values):
+        yield "gives different values when it is run again; fix its seed"
 
 
-METHODS: Members[Method] = Members("excitor.estimators", {method.name: method for method in _LIST}, check_estimator)
+METHODS: Members[Method] = Members("excitor.estimators", _LIST, check_estimator)

@@ -19,6 +19,11 @@ from excitor.identify.intervals import WhitenedSystem, estimate_of, influence, j
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 
+MAX_ORDER = 20
+MAX_ITERATIONS = 20
+ENOUGH = 0.01  # of the likelihood's logarithm: smaller gains end the search
+CLOSE = 0.99  # correlation of two joints' innovations beyond which they count as this
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NullVector:
@@ -64,12 +69,6 @@ def mixed_total_least_squares(M: FloatArray, noisy: BoolArray, C: FloatArray) ->
     return NullVector(x, values)
 
 
-MAX_ORDER = 20
-MAX_ITERATIONS = 20
-ENOUGH = 0.01  # of the likelihood's logarithm: smaller gains end the search
-CLOSE = 0.99  # correlation of two joints' innovations beyond which they count as this
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Predictors:
     """One joint's autoregression: predictors of order 0, 1, …, p, with the standard deviation each leaves."""
@@ -104,25 +103,25 @@ def maximum_likelihood(
     """
     history = _neighbours(regression, unordered, max_order)
     colour = _colour_of(regression, start.values, history, {})
-    fitted = _refit(regression, colour, history)
-    colour = _colour_of(regression, fitted.values, history, {})
+    values, system = _refit(regression, colour, history)
+    colour = _colour_of(regression, values, history, {})
     likely, done = -np.inf, False
     for iteration in range(2, MAX_ITERATIONS + 1):  # noqa: B007
         trial = _refit(regression, colour, history)
-        following = _colour_of(regression, trial.values, history, colour.predictors)
+        following = _colour_of(regression, trial[0], history, colour.predictors)
         if following.likelihood <= likely + ENOUGH:
             done = True
             break
-        likely, fitted, colour = following.likelihood, trial, following
+        likely, (values, system), colour = following.likelihood, trial, following
     orders = tuple(own.order for own in colour.predictors.values())
     settings: dict[str, float | str] = {
         "errors": "autoregressive, order by BIC",
         "orders": ", ".join(str(order) for order in orders),
         "iterations": float(iteration),
     }
-    sigma = joint_sigma(regression, regression.y - regression.W @ fitted.values)
-    estimate = estimate_of(fitted.system, regression, fitted.values, method="ml", sigma=sigma, settings=settings)
-    return ColouredFit(estimate, fitted.system, orders, iteration, done)
+    sigma = joint_sigma(regression, regression.y - regression.W @ values)
+    estimate = estimate_of(system, regression, values, method="ml", sigma=sigma, settings=settings)
+    return ColouredFit(estimate, system, orders, iteration, done)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -132,12 +131,6 @@ class _Colour:
     predictors: dict[int, Predictors]
     S: FloatArray  # (n_joints, n_joints), of innovations over their deviations
     likelihood: float  # its logarithm, but for a constant
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Refit:
-    values: FloatArray
-    system: WhitenedSystem
 
 
 def _colour_of(regression: Regression, beta: FloatArray, history: IntArray, before: dict[int, Predictors]) -> _Colour:
@@ -154,7 +147,7 @@ def _colour_of(regression: Regression, beta: FloatArray, history: IntArray, befo
     return _Colour(predictors, S, likelihood)
 
 
-def _refit(regression: Regression, colour: _Colour, history: IntArray) -> _Refit:
+def _refit(regression: Regression, colour: _Colour, history: IntArray) -> tuple[FloatArray, WhitenedSystem]:
     """Solve the whitened equations."""
     both = np.column_stack([regression.W, regression.y])
     white, _ = _parted(_table(regression), _innovations(regression, both, colour.predictors, history)[0], colour.S)
@@ -162,7 +155,7 @@ def _refit(regression: Regression, colour: _Colour, history: IntArray) -> _Refit
     R = triangle(white)
     require_rank(R[:n, :n], regression.names, "whitened equations")
     values = np.asarray(scipy.linalg.solve_triangular(R[:n, :n], R[:n, n]))
-    return _Refit(values, influence(W, W, y - W @ values))
+    return values, influence(W, W, y - W @ values)
 
 
 def fit_predictors(

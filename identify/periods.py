@@ -14,6 +14,16 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
 _ON_THE_LINE = 1e-9  # a cut-off this close below a line (relative) means the line: it was rounded on the way
+_LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
+_DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
+_PERIODIC = 0.5  # autocorrelation from which a lag counts as a repetition
+_AS_GOOD = 0.05  # a shorter lag is the period if its autocorrelation is within this of the best
+_MATCH = 0.5  # correlation from which a stretch of the log counts as a cycle, good or deviating
+_CLOSEST = 0.75  # no two cycles begin closer than this, in periods
+_SAME = 0.01  # power of the good cycles' deviation over the power of their motion, above which nothing repeats
+_OUTLYING = 6.0  # a cycle deviates beyond the median by more than so many robust standard deviations ...
+_NEGLIGIBLE = 1e-3  # ... and this fraction of the largest channel's motion
+_QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,9 +95,8 @@ class FourierSeries:
 
     def __post_init__(self) -> None:
         freeze(self, harmonics="int: n_harmonics", offset="n_channels")
-        freeze(
-            self, sine=f"{len(self.harmonics)} {len(self.offset)}", cosine=f"{len(self.harmonics)} {len(self.offset)}"
-        )
+        sine = f"{len(self.harmonics)} {len(self.offset)}"
+        freeze(self, sine=sine, cosine=f"{len(self.harmonics)} {len(self.offset)}")
 
 
 def fourier_coefficients(
@@ -105,25 +114,17 @@ def fourier_coefficients(
     n_per_period = len(x) // n_periods
     lines = np.arange(1, harmonics + 1) if isinstance(harmonics, int) else np.asarray(harmonics)
     highest = (n_per_period - 1) // 2
-    if (
-        lines.size == 0
-        or not np.issubdtype(lines.dtype, np.integer)
-        or not (1 <= lines.min() <= lines.max() <= highest)
-        or len(np.unique(lines)) < len(lines)
-    ):
+    whole = lines.size > 0 and np.issubdtype(lines.dtype, np.integer)
+    if not whole or not (1 <= lines.min() <= lines.max() <= highest) or len(np.unique(lines)) < len(lines):
         raise ValueError(
             f"harmonics is {harmonics}, expected different whole numbers from 1 to {highest}:"
             f" a period of {n_per_period} samples shows no others"
         )
     Q = np.fft.rfft(x, axis=0) / len(x)
     kept = Q[lines * n_periods]
-    return FourierSeries(
-        period=n_per_period / sample_rate_hz,
-        harmonics=lines,
-        offset=Q[0].real,
-        sine=-2.0 * kept.imag,
-        cosine=2.0 * kept.real,
-    )
+    period = n_per_period / sample_rate_hz
+    sine = -2.0 * kept.imag
+    return FourierSeries(period=period, harmonics=lines, offset=Q[0].real, sine=sine, cosine=2.0 * kept.real)
 
 
 def evaluate_series(series: FourierSeries, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -175,18 +176,6 @@ def periodic_lowpass(q: FloatArray, *, sample_rate_hz: float, cutoff_hz: float) 
     return Motion(*(np.fft.irfft(Q * iw**order, n, axis=0) for order in range(3)))
 
 
-_LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
-_DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
-_PERIODIC = 0.5  # autocorrelation from which a lag counts as a repetition
-_AS_GOOD = 0.05  # a shorter lag is the period if its autocorrelation is within this of the best
-_MATCH = 0.5  # correlation from which a stretch of the log counts as a cycle, good or deviating
-_CLOSEST = 0.75  # no two cycles begin closer than this, in periods
-_SAME = 0.01  # power of the good cycles' deviation over the power of their motion, above which nothing repeats
-_OUTLYING = 6.0  # a cycle deviates beyond the median by more than so many robust standard deviations ...
-_NEGLIGIBLE = 1e-3  # ... and this fraction of the largest channel's motion
-_QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Cycles:
     """Repetitions found in a log: cycle k is the n_samples from starts[k] on."""
@@ -234,9 +223,8 @@ def find_cycles(x: FloatArray, *, sample_rate_hz: float, min_period_s: float) ->
     x = x - x.mean(axis=0)
     cuts = [cut for phase in _places_to_cut(x, period) if (cut := _cut(x, phase, period)) is not None]
     if not cuts or min(cut.residual for cut in cuts) > _SAME:
-        raise ValueError(
-            _aperiodic(f"pieces {period / sample_rate_hz:.3f} s long look alike but are not the same motion")
-        )
+        sentence = _aperiodic(f"pieces {period / sample_rate_hz:.3f} s long look alike but are not the same motion")
+        raise ValueError(sentence)
     enough = 1.5 * min(cut.worst for cut in cuts) + 1e-9
     best = max((cut for cut in cuts if cut.worst <= enough), key=lambda cut: int(cut.good.sum()))
     if best.good.sum() < _LEAST_CYCLES:
@@ -256,8 +244,7 @@ def average_cycles(x: FloatArray, cycles: Cycles) -> Average:
 
 
 def _without_drift(x: FloatArray) -> FloatArray:
-    t = np.linspace(-1.0, 1.0, len(x))
-    drift = np.polynomial.legendre.legvander(t, _DRIFT_DEGREE)
+    drift = np.polynomial.legendre.legvander(np.linspace(-1.0, 1.0, len(x)), _DRIFT_DEGREE)
     return x - drift @ np.linalg.lstsq(drift, x, rcond=None)[0]
 
 
@@ -285,9 +272,8 @@ def _period(x: FloatArray, shortest: int, sample_rate_hz: float) -> int:
     peaks = peaks[(peaks >= shortest) & (peaks <= len(x) // _LEAST_CYCLES)]
     if not peaks.size:
         peak = rho[shortest : len(x) // _LEAST_CYCLES + 1].max()
-        raise ValueError(
-            _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {peak:.2f} of 1)")
-        )
+        sentence = _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {peak:.2f} of 1)")
+        raise ValueError(sentence)
     return int(peaks[rho[peaks] >= rho[peaks].max() - _AS_GOOD][0])
 
 
@@ -296,8 +282,7 @@ def _places_to_cut(x: FloatArray, period: int) -> list[int]:
     from scipy.ndimage import uniform_filter1d
     from scipy.signal import find_peaks
 
-    ahead = ((x[period:] - x[:-period]) ** 2).sum(axis=1)
-    change = _moving_sum(ahead, period)
+    change = _moving_sum(((x[period:] - x[:-period]) ** 2).sum(axis=1), period)
     motion = _moving_power(x, period)[: len(change)]
     best = int(np.argmin(np.where(motion > 0.1 * np.median(motion), change / np.maximum(motion, 1e-300), np.inf)))
     speed = np.abs(np.diff(x[best : best + 2 * period], axis=0)).sum(axis=1)

@@ -204,7 +204,6 @@ def _rows(
 
 
 def _grouped(state: Recursive, psi: FloatArray, y: FloatArray, ends: IntArray, forgetting: float) -> Recursive:
-
     if not 0.0 < forgetting <= 1.0:
         raise ValueError(f"forgetting is {forgetting}, expected a factor above 0 and at most 1, such as 0.999")
     V, d, theta, squares = state.V.copy(), state.d.copy(), state.values.copy(), state.squares.copy()

@@ -9,9 +9,13 @@ from typing import Literal
 import numpy as np
 
 from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
-from excitor.identify.regression import Regression, pick_rows
+from excitor.identify.regression import Regression, pick_rows, segments
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
+
+Acceptance = Literal["training", "validation", "cross-validated"]
+Weights = Literal["joint", "sample"]
+EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,11 +47,6 @@ def essential(factors: Factors, *, ratio: float = 20.0, weighted: bool = True, b
         worst = estimate.names[int(np.argmax(relative))]
         removed.append(worst)
         kept[factors.names.index(worst)] = False
-
-
-Acceptance = Literal["training", "validation", "cross-validated"]
-Weights = Literal["joint", "sample"]
-EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,7 @@ def _row_weights(training: Regression, plain: Factors, weights: Weights) -> Floa
         if training.variance is None:
             raise ValueError("weights is 'sample', but nothing was measured repeatedly; weight by 'joint'")
         return np.asarray(1.0 / np.sqrt(training.variance))
-    sigma = wls(plain).group_sigma
-    by_joint = {joint: deviation for (joint, _), deviation in sigma.items()}
+    by_joint = {joint: deviation for (joint, _), deviation in wls(plain).group_sigma.items()}
     return np.array([1.0 / by_joint[int(joint)] for joint in training.joint])
 
 
@@ -167,7 +165,11 @@ def _trial(factors: Factors, judge: Regression) -> _Trial:
 
 def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tuple[_Trial, ...]:
     """Build trials that predict each segment of time by a model fitted to all others."""
-    fold = _folds(training, folds)
+    for run in np.unique(training.run):
+        length = int(training.sample[training.run == run].max()) + 1
+        if length < folds:
+            raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
+    fold = segments(training, folds)
     parts = [compress(pick_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
     others = [merge(part for number, part in enumerate(parts) if number != k) for k in range(folds)]
     for k, factors in enumerate(others):
@@ -180,18 +182,6 @@ def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tupl
                 error.names,
             ) from error
     return tuple(_trial(factors, pick_rows(training, fold == k)) for k, factors in enumerate(others))
-
-
-def _folds(training: Regression, folds: int) -> IntArray:
-    """Return each row's fold, (n_rows,): every run is partitioned into as many segments of time."""
-    fold = np.zeros(len(training), dtype=np.int64)
-    for run in np.unique(training.run):
-        rows = training.run == run
-        length = int(training.sample[rows].max()) + 1
-        if length < folds:
-            raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
-        fold[rows] = training.sample[rows] * folds // length
-    return fold
 
 
 def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tuple[tuple[Decision, ...], BoolArray]:
@@ -209,8 +199,9 @@ def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tup
         worst = int(np.argmax(ratio))
         kept = bool(ratio[worst] > rule.tolerance)
         included = included if kept else without
-        joint = _joint_name(training, int(trials[0].joints[worst]))
-        decisions.append(Decision(training.names[k], float(sensitivity[k]), float(ratio[worst]), joint, kept))
+        joint = int(trials[0].joints[worst])
+        name = training.joint_names[joint] if joint >= 0 else "power"
+        decisions.append(Decision(training.names[k], float(sensitivity[k]), float(ratio[worst]), name, kept))
     return tuple(decisions), included
 
 
@@ -236,20 +227,13 @@ def _mean_torque(trials: tuple[_Trial, ...]) -> FloatArray:
     return np.asarray(np.maximum(means, np.finfo(float).tiny / EXACT))
 
 
-def _joint_name(regression: Regression, joint: int) -> str:
-    return regression.joint_names[joint] if joint >= 0 else "power"
-
-
 def _estimate(weighted: Factors, plain: Factors, included: BoolArray, rule: Rule) -> Estimate:
     """Fit the chosen columns; the condition number is that of the unweighted ones."""
     if not included.any():
         raise ValueError("every parameter could leave: the model predicts no better than none; lower the tolerance")
     spectrum = column_spectrum(total(select(plain, included), np.ones(len(plain.n_rows)))[:-1, :-1])
-    settings: dict[str, float | str] = {
-        "weights by": rule.weights,
-        "acceptance": rule.acceptance,
-        "tolerance": rule.tolerance,
-    }
+    settings: dict[str, float | str] = {"weights by": rule.weights, "acceptance": rule.acceptance}
+    settings["tolerance"] = rule.tolerance
     return replace(
         ols(select(weighted, included)),
         method="backward selection",

@@ -23,6 +23,9 @@ from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
+SIZE = 1000
+SETTLES = 0.08  # s that a servo takes, typically
+_OF_ROWS = ("W", "y", "joint", "run", "sample")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,26 +65,24 @@ class Regression:
 
 def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     """Keep some equations, with their labels."""
-    return replace(
-        regression,
-        W=regression.W[rows],
-        y=regression.y[rows],
-        joint=regression.joint[rows],
-        run=regression.run[rows],
-        sample=regression.sample[rows],
-        variance=None if regression.variance is None else regression.variance[rows],
-    )
+    variance = None if regression.variance is None else regression.variance[rows]
+    return replace(regression, variance=variance, **{name: getattr(regression, name)[rows] for name in _OF_ROWS})
+
+
+def segments(regression: Regression, count: int) -> IntArray:
+    """Cut every run into as many segments of time, and find that of each row, (n_rows,)."""
+    place = np.zeros(len(regression), dtype=np.int64)
+    for run in np.unique(regression.run):
+        sample = regression.sample[regression.run == run]
+        place[regression.run == run] = count * sample // (int(sample.max()) + 1)
+    return place
 
 
 def pick_columns(regression: Regression, names: Sequence[str]) -> Regression:
     """Keep some columns, in that order."""
     place = [regression.names.index(name) for name in names]
-    return replace(
-        regression,
-        names=tuple(names),
-        units=tuple(regression.units[k] for k in place),
-        W=np.ascontiguousarray(regression.W[:, place]),
-    )
+    units = tuple(regression.units[k] for k in place)
+    return replace(regression, names=tuple(names), units=units, W=np.ascontiguousarray(regression.W[:, place]))
 
 
 def settled(regression: Regression, robot: Robot, runs: Sequence[Samples], rows: Rows) -> Regression:
@@ -155,9 +156,7 @@ def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray,
 
 
 def _moving(dq: FloatArray, dead_zone: FloatArray | None) -> BoolArray:
-    if dead_zone is None:
-        return np.ones(dq.shape, dtype=bool)
-    return np.asarray(np.abs(dq) > dead_zone)
+    return np.ones(dq.shape, dtype=bool) if dead_zone is None else np.asarray(np.abs(dq) > dead_zone)
 
 
 def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
@@ -175,20 +174,15 @@ def stack_blocks(
     """Stack the equations of all runs."""
     params = layout(robot)
     measured = all(block.variance is not None for block in blocks)
+    variance = np.concatenate([block.variance for block in blocks if block.variance is not None]) if measured else None
     return Regression(
         kind=kind,
         names=tuple(params.names[k] for k in columns),
         units=tuple(params.units[k] for k in columns),
         joint_names=robot.joint_names,
         runs=tuple(samples.run for samples in runs),
-        W=np.concatenate([block.W for block in blocks]),
-        y=np.concatenate([block.y for block in blocks]),
-        joint=np.concatenate([block.joint for block in blocks]),
-        run=np.concatenate([block.run for block in blocks]),
-        sample=np.concatenate([block.sample for block in blocks]),
-        variance=np.concatenate([block.variance for block in blocks if block.variance is not None])
-        if measured
-        else None,
+        variance=variance,
+        **{name: np.concatenate([getattr(block, name) for block in blocks]) for name in _OF_ROWS},
         steps=tuple(step for samples in runs for step in samples.steps),
     )
 
@@ -227,8 +221,7 @@ def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: fl
             f"the reference of run {run.run!r} has {len(reference)} samples, expected {stride * (n - 1) + 1}: it "
             "must last from the run's first sample to its last"
         )
-    at = slice(None, stride * n, stride)
-    return Motion(reference.q[at], reference.dq[at], reference.ddq[at])
+    return reference[: stride * n : stride]
 
 
 def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Motion:
@@ -270,9 +263,6 @@ def _backward(x: FloatArray, rate: float) -> FloatArray:
     return dx
 
 
-SIZE = 1000
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Subset:
     """Samples spread evenly over all runs, with their equations."""
@@ -296,11 +286,8 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
     step = max(1, total // size) | 1
     places = [np.arange(step // 2, len(run), step) for run in runs]
     chosen = [(run.motion, place) for run, place in zip(runs, places, strict=True)]
-    motion = Motion(
-        np.concatenate([m.q[k] for m, k in chosen]),
-        np.concatenate([m.dq[k] for m, k in chosen]),
-        np.concatenate([m.ddq[k] for m, k in chosen]),
-    )
+    q = np.concatenate([m.q[k] for m, k in chosen])
+    motion = Motion(q, np.concatenate([m.dq[k] for m, k in chosen]), np.concatenate([m.ddq[k] for m, k in chosen]))
     base = base_parameters(robot)
     slipping = {term.parameter for term in robot.drive.friction if friction_model(term).memory}  # need every sample
     params = layout(robot)
@@ -313,9 +300,6 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
         names=tuple(params.names[k] for k in columns),
         W=regressor(robot, motion)[:, :, columns],
     )
-
-
-SETTLES = 0.08  # s that a servo takes, typically
 
 
 def near_reversals(

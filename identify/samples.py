@@ -57,9 +57,8 @@ class Samples:
         if self.variance is not None:
             freeze(self, variance=shape)
         if not self.sample_rate_hz > 0.0:
-            raise ValueError(
-                f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
-            )
+            sentence = f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
+            raise ValueError(sentence)
         if not 0.0 <= self.phase <= 1.0:
             raise ValueError(f"run {self.run!r}: phase is {self.phase}, expected 0 (start of its interval) to 1 (end)")
         if self.noise is not None:
@@ -85,15 +84,9 @@ class Samples:
 
 def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[Step, ...]) -> Samples:
     """Build samples from the means of repetitions, with the noise estimated from their spread."""
+    noise = tau.noise_density
     return Samples(
-        run,
-        motion,
-        tau.mean,
-        rate,
-        variance=tau.variance,
-        noise=tau.noise_density,
-        repetitions=tau.n_repetitions,
-        steps=steps,
+        run, motion, tau.mean, rate, variance=tau.variance, noise=noise, repetitions=tau.n_repetitions, steps=steps
     )
 
 

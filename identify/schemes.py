@@ -42,6 +42,13 @@ from excitor.robots.robot import Motion, Robot
 SchemeKind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 KINDS: tuple[SchemeKind, ...] = ("dynamic", "filtered dynamic", "energy", "power", "filtered power")
 CUTOFF = 9.11  # rad/s, the paper's, for its robot
+MOST_STAGES = 8
+LONGEST = 0.05  # s, to either side
+GRID = 20  # coarse delays to either side
+STEPS = 30  # of Gauss and Newton
+SETTLED = 1e-4  # of a sample: the last step taken
+MEMORY = 3.0  # time constants of the filter over which residuals hang together
+MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +130,13 @@ def at_motion(run: Samples, scheme: Scheme) -> tuple[Samples, int]:
     for j, way in enumerate(ways):
         u = run.tau[kept.start + way.ahead : kept.stop + last[j], j]
         tau[:, j] = u if way.ahead == last[j] else way.remaining * u[:-1] + (1.0 - way.remaining) * u[1:]
-    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
-    return replace(run, motion=motion, tau=tau, variance=None, noise=None, phase=0.5), kept.start
+    return replace(run, motion=run.motion[kept], tau=tau, variance=None, noise=None, phase=0.5), kept.start
 
 
 def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: IntArray, rows: Rows) -> Block:
     """Build one run's equations, filtered or integrated."""
     torques, kept = torque_segments(run, scheme)
-    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+    motion = run.motion[kept]
     interval = 1.0 / run.sample_rate_hz
     if scheme.kind == "filtered dynamic":
         y = filtered_torques(torques, scheme)
@@ -178,10 +184,9 @@ def filtered_torques(torques: Sequence[Sequence[Segment]], scheme: Scheme) -> Fl
 
 def filtered_momentum(robot: Robot, motion: Motion, scheme: Scheme, columns: IntArray, interval: float) -> FloatArray:
     """Write s F (A - A₀) + F B, joint by joint, (n_samples, n_joints, n_columns)."""
-    form = momentum_form(robot, motion, columns=columns)
-    return np.stack(
-        [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in range(robot.n_joints)], axis=1
-    )
+    form, joints = momentum_form(robot, motion, columns=columns), range(robot.n_joints)
+    through = [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in joints]
+    return np.stack(through, axis=1)
 
 
 def _through(stored: FloatArray, flow: FloatArray, scheme: Scheme, interval: float) -> FloatArray:
@@ -213,9 +218,8 @@ def _powers(torques: Sequence[Sequence[Segment]], dq: FloatArray, scheme: Scheme
 
 def _sum(of_joints: Sequence[list[Segment]]) -> list[Segment]:
     """Add signals that may switch at different times, split at all of them."""
-    ends = sorted(
-        {round(end, 15) for segments in of_joints for end in np.cumsum([segment.length for segment in segments])}
-    )
+    lengths = [[segment.length for segment in segments] for segments in of_joints]
+    ends = sorted({round(end, 15) for of_joint in lengths for end in np.cumsum(of_joint)})
     total: list[Segment] = []
     for before, after in zip([0.0, *ends[:-1]], ends, strict=True):
         parts = [_part(segments, before, after) for segments in of_joints]
@@ -305,9 +309,6 @@ def _step(scheme: Scheme) -> Step:
     return Step("scheme", settings)
 
 
-MOST_STAGES = 8
-
-
 def zero_order_hold(u: FloatArray, interval: float) -> list[Segment]:
     """Return the zero-order hold of samples: each is held until the next."""
     return [Segment(interval, u[:-1], u[:-1])]
@@ -374,13 +375,8 @@ def lagged(segments: Sequence[Segment], *, cutoff: float, order: int = 1) -> lis
     for segment in segments:
         step, from_start, from_end = _over_segment(cutoff, order, segment.length)
         transition = step @ transition
-        pushes = [
-            sum(
-                (step[i, j] * pushes[j] for j in range(i + 1)),
-                from_start[i] * segment.start + from_end[i] * segment.end,
-            )
-            for i in range(order)
-        ]
+        own = [from_start[i] * segment.start + from_end[i] * segment.end for i in range(order)]
+        pushes = [sum((step[i, j] * pushes[j] for j in range(i + 1)), own[i]) for i in range(order)]
     out: list[FloatArray] = []
     for i in range(order):
         push = sum((transition[i, j] * out[j][:-1] for j in range(i)), pushes[i])
@@ -409,14 +405,6 @@ def _over_segment(cutoff: float, order: int, length: float) -> tuple[FloatArray,
     solved = np.asarray(expm(rates), dtype=np.float64)
     growth = solved[:order, order + 1]
     return solved[:order, :order], solved[:order, order] - growth, growth
-
-
-LONGEST = 0.05  # s, to either side
-GRID = 20  # coarse delays to either side
-STEPS = 30  # of Gauss and Newton
-SETTLED = 1e-4  # of a sample: the last step taken
-MEMORY = 3.0  # time constants of the filter over which residuals hang together
-MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,8 +439,7 @@ def scheme_delay(
         late = float(np.clip(late + step, -search.reach, search.reach))
         taken += 1
     search.weigh(late)
-    sigma = search.step(late)[1]
-    return TorqueDelay(late, sigma, search.left(late), search.left(0.0), taken)
+    return TorqueDelay(late, search.step(late)[1], search.left(late), search.left(0.0), taken)
 
 
 class _Search:
@@ -468,7 +455,7 @@ class _Search:
             kept = slice(margin, len(run) - margin)
             if kept.stop - kept.start < 3:
                 raise ExcitorError(f"run {run.run!r} has {len(run)} samples, too few to look for a delay of torques")
-            motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+            motion = run.motion[kept]
             settled = np.arange(kept.stop - kept.start) >= scheme.settle * run.sample_rate_hz
             blocks.append(filtered_momentum(robot, motion, scheme, columns, 1.0 / run.sample_rate_hz)[settled])
             self.slices.append(kept)
@@ -542,8 +529,7 @@ class _Search:
         for q, rate in self._by_run(self.basis.reshape(-1, n_joints, self.basis.shape[1])):
             a = np.exp(-self.scheme.cutoff / self.scheme.order / rate)
             total += float(np.sum(q * (2.0 * lfilter([1.0], [1.0, -a], q, axis=0) - q)))
-        rows = len(self.W) * max(int(np.count_nonzero(self.weights)), 1)
-        return min(total / rows, MOST_TAKEN)
+        return min(total / (len(self.W) * max(int(np.count_nonzero(self.weights)), 1)), MOST_TAKEN)
 
     def _by_run(self, values: FloatArray) -> list[tuple[FloatArray, float]]:
         """Split values (n_samples, ...) of all runs into those of each, with its rate."""

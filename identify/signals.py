@@ -112,9 +112,8 @@ def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
     dq = channels(dq, "dq")
     limit = np.asarray(threshold, dtype=np.float64)
     if limit.shape not in ((), (dq.shape[1],)) or not (limit >= 0.0).all() or np.isinf(limit).any():
-        raise ValueError(
-            f"threshold is {limit.tolist()}, expected one speed ≥ 0 or {dq.shape[1]} of them, one for each joint"
-        )
+        sentence = f"threshold is {limit.tolist()}, expected one speed ≥ 0 or {dq.shape[1]} of them, one for each joint"
+        raise ValueError(sentence)
     return np.asarray(np.abs(dq) > limit, dtype=np.bool_)
 
 
@@ -164,8 +163,7 @@ def pose_averages(
         )
     sense = np.array([_last_sense(dq[:start], moving[:start]) for start, _ in dwells])
     q_dwell, tau_dwell = (np.array([x[a:b].mean(axis=0) for a, b in dwells]) for x in (q, tau))
-    poses = _same_poses(q_dwell)
-    return _average_visits(q_dwell, tau_dwell, sense, poses)
+    return _average_visits(q_dwell, tau_dwell, sense, _same_poses(q_dwell))
 
 
 def channels(x: ArrayLike, name: str, *, least: int = 1) -> FloatArray:

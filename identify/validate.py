@@ -26,6 +26,13 @@ from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import WIDTH, Method, Servo, integrate_held
 
 VELOCITY_BINS = 10
+POSES = 400  # random ones in which the mass matrix is looked at, besides those of the runs
+_NO_RETURN = 1e-6  # of a joint's torques: less gravity than this leads it nowhere back
+HOW: dict[Method, str] = {
+    "rk4": "Runge and Kutta's fixed steps",
+    "rk45": "Runge and Kutta's pair of orders 4 and 5, restarted at every sample",
+    "events": "steps from event to event, joints sticking where their dry friction holds them",
+}
 
 
 class Parameters(Protocol):
@@ -104,13 +111,11 @@ class Validation:
         """Name the model's and the baselines' total figures; those of training data are called so."""
         kind = "training" if self.training else "held_out"
         rows = {"": self.model, **{f".{name.replace(' ', '_')}": errors for name, errors in self.baselines.items()}}
+        fields = {"relative_error": "relative_total", "mean_absolute_error": "mean_absolute_mean"}
         return {
-            f"{kind}_{figure}{name}": value
+            f"{kind}_{figure}{name}": getattr(errors, field)
             for name, errors in rows.items()
-            for figure, value in (
-                ("relative_error", errors.relative_total),
-                ("mean_absolute_error", errors.mean_absolute_mean),
-            )
+            for figure, field in fields.items()
         }
 
 
@@ -291,15 +296,6 @@ def _velocity_table(
 
 def _ratio(part: float | np.floating[Any], whole: float | np.floating[Any]) -> float:
     return float(part / whole) if whole > 0.0 else float("inf")
-
-
-POSES = 400  # random ones in which the mass matrix is looked at, besides those of the runs
-_NO_RETURN = 1e-6  # of a joint's torques: less gravity than this leads it nowhere back
-HOW: dict[Method, str] = {
-    "rk4": "Runge and Kutta's fixed steps",
-    "rk45": "Runge and Kutta's pair of orders 4 and 5, restarted at every sample",
-    "events": "steps from event to event, joints sticking where their dry friction holds them",
-}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -490,12 +486,9 @@ class ClosedLoopCheck:
         """Return sentences about what was simulated and what may be concluded."""
         if self.refused:
             return (f"The model was not simulated to the end: {self.refused}.",)
-        texts = [
-            "The model was simulated under the robot's servo; feedback hides in the motion what torques then show."
-        ]
-        if self.assumed:
-            texts.append(f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo.")
-        return tuple(texts)
+        text = "The model was simulated under the robot's servo; feedback hides in the motion what torques then show."
+        led = f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo."
+        return (text, led) if self.assumed else (text,)
 
 
 def closed_loop(
@@ -522,13 +515,7 @@ def closed_loop(
         at = slice(None, stride * len(run), stride)
         q, tau = followed.motion.q[at], followed.tau[at]
         size, apart = np.linalg.norm(thin(run.tau), axis=0), np.linalg.norm(thin(run.tau - tau), axis=0)
-        done.append(
-            ClosedLoopRun(
-                run=run.run,
-                torque=np.where(size > 0.0, apart / np.where(size > 0.0, size, 1.0), np.inf),
-                position_rms=np.sqrt(np.mean((q - run.motion.q) ** 2, axis=0)),
-                q=q,
-                tau=tau,
-            )
-        )
+        torque = np.where(size > 0.0, apart / np.where(size > 0.0, size, 1.0), np.inf)
+        position_rms = np.sqrt(np.mean((q - run.motion.q) ** 2, axis=0))
+        done.append(ClosedLoopRun(run=run.run, torque=torque, position_rms=position_rms, q=q, tau=tau))
     return ClosedLoopCheck(tuple(done), replay.assumed, "")

@@ -12,7 +12,7 @@ import numpy as np
 
 from excitor.identify.consistent import COSTLY
 from excitor.identify.diagnose import several
-from excitor.identify.intervals import whiteness
+from excitor.identify.intervals import CELLS_PER_BLOCK, LEAST_BLOCKS, count_samples, drawn, whiteness
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import FloatArray, IntArray, finite
 
@@ -27,9 +27,8 @@ ABOVE_NOISE = 1.15  # times the noise, or a prior that may be as good as that: a
 UNEXPLAINED = 0.5  # relative error, of a joint or of all, beyond which feed-forward is of little use
 DRAWS = 2000
 SEED = 0
-LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ
 SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
-CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
+Sentences = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,8 @@ class Verdict:
         """The verdict in one line."""
         if not self.learned:
             return "Nothing learned beyond the prior model"
-        return {True: "The model may be used", False: "Do not use this model", None: "Use this model with care"}[
-            self.go
-        ]
+        found = {True: "The model may be used", False: "Do not use this model", None: "Use this model with care"}
+        return found[self.go]
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
@@ -117,9 +115,6 @@ def verdict(scores: Scores) -> Verdict:
     against, doubts, learned = _torques(scores)
     torques = _use(FEED_FORWARD, against, doubts, _proof(scores))
     return Verdict((torques, *(_limited(torques, use, *rule(scores)) for use, rule in RULES.items())), learned)
-
-
-Sentences = list[str]
 
 
 def _torques(scores: Scores) -> tuple[Sentences, Sentences, bool]:
@@ -183,14 +178,8 @@ def _payloads(scores: Scores) -> tuple[Sentences, Sentences, str]:
     if scores.in_amperes:
         return ["Currents without a law weigh nothing in kg"], [], ""
     above = scores.held_out is not None and scores.noise is not None and scores.held_out > ABOVE_NOISE * scores.noise
-    doubts = (
-        [
-            f"Of its {percent(scores.held_out)} held-out error {percent(scores.noise)} is noise; a load would take up "
-            "a part of the rest"
-        ]
-        if above
-        else []
-    )
+    noise = f"Of its {percent(scores.held_out)} held-out error {percent(scores.noise)} is noise"
+    doubts = [f"{noise}; a load would take up a part of the rest"] if above else []
     return [], doubts, "What it leaves of torques does not hide a load"
 
 
@@ -251,7 +240,7 @@ def differences(judging: Regression, residuals: Sequence[FloatArray], best: int)
     labels, cell = cells(judging, block_samples(judging, residuals[best]))
     squares = np.array([np.bincount(cell, r**2, len(labels)) for r in residuals])
     size = np.bincount(cell, judging.y**2, len(labels))
-    counts = drawn(labels[:, 0])
+    counts = drawn(labels[:, 0], CELLS_PER_BLOCK, DRAWS, np.random.default_rng(SEED))
     drawn_size = np.maximum(counts @ size, np.finfo(float).tiny)
     errors = np.sqrt(squares @ counts.T / drawn_size)  # (n_models, n_draws)
     whole = np.sqrt(squares.sum(axis=1) / max(size.sum(), np.finfo(float).tiny))
@@ -262,8 +251,7 @@ def differences(judging: Regression, residuals: Sequence[FloatArray], best: int)
 def block_samples(judging: Regression, residual: FloatArray) -> int:
     """Choose a block's length, in samples, from the most correlated joint."""
     asked = max(entry.block for entry in whiteness(judging, residual))
-    n_samples = len(np.unique(np.column_stack([judging.run, judging.sample]), axis=0))
-    return max(1, int(min(np.ceil(asked), n_samples // LEAST_BLOCKS)))
+    return max(1, int(min(np.ceil(asked), count_samples(judging) // LEAST_BLOCKS)))
 
 
 def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
@@ -271,16 +259,3 @@ def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
     size = max(1, -(-block // CELLS_PER_BLOCK))
     labels, cell = np.unique(np.column_stack([judging.run, judging.sample // size]), axis=0, return_inverse=True)
     return labels, np.asarray(cell.ravel(), dtype=np.int64)
-
-
-def drawn(run: IntArray) -> FloatArray:
-    """Count how often each cell is drawn, in blocks that wrap around within their run, (n_draws, n_cells)."""
-    rng = np.random.default_rng(SEED)
-    counts = np.zeros((DRAWS, len(run)))
-    for number in np.unique(run):
-        own = np.flatnonzero(run == number)
-        width = min(CELLS_PER_BLOCK, len(own))
-        starts = rng.integers(len(own), size=(DRAWS, -(-len(own) // width)))
-        for step in range(width):
-            np.add.at(counts, (np.arange(DRAWS)[:, None], own[(starts + step) % len(own)]), 1.0)
-    return counts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, RankDeficient
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _CLEAR = 0.1  # distance to any singularity that random positions keep
 _MOST_DRAWS = 200
 TOLERANCE = 1e-7  # a truncated π is off by 1e-5 … 1e-12 and must not make parameters of its own
+_DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
+_AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
+_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -104,13 +107,13 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     params = layout(robot)
     W = observation(robot, dict(held), seed)
     norms = np.linalg.norm(W, axis=0)
-    visible = _visible(norms, params.n_link_params, tolerance) & ~robot.assumed_zero
+    links = norms[: params.n_link_params]  # compared with links only: drives may turn thousands of times as fast
+    above = np.append(links > tolerance * links.max(initial=0.0), norms[params.n_link_params :] > 0.0)
+    visible = above & ~robot.assumed_zero
     order = [k for k in preference(robot) if visible[k]]
     if not order:
-        names = tuple(params.names)
-        return Base(
-            (), (), np.zeros(0, dtype=np.int64), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance, robot
-        )
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, len(params)))
+        return Base((), (), none, nothing, tuple(params.names), (), (np.inf, 0.0), tolerance, robot)
     kept, dropped, coefficients, gap = _select(W / np.where(visible, norms, 1.0), order, tolerance)
     _confirm_rank(W[:, order] / norms[order], len(kept), tolerance, robot.name)
     regrouping = np.zeros((len(kept), len(params)))
@@ -267,14 +270,6 @@ def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> Non
         )
 
 
-def _visible(norms: FloatArray, n_link_params: int, tolerance: float) -> BoolArray:
-    """Mark columns above rounding; links compare with links only, for drives may turn thousands of times as fast."""
-    visible = norms > 0.0
-    links = norms[:n_link_params]
-    visible[:n_link_params] = links > tolerance * links.max(initial=0.0)
-    return visible
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class LockedLoss:
     """Base parameters that a run with some joints locked does not determine."""
@@ -318,11 +313,6 @@ def _within(row: FloatArray, rows: FloatArray) -> bool:
     return bool(np.linalg.norm(rest) < 1e-6 * np.linalg.norm(row))
 
 
-_DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
-_AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
-_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
-
-
 @dataclass(frozen=True)
 class Factor:
     """A factor as text: its sign, and its size ("" for one)."""
@@ -334,7 +324,8 @@ class Factor:
 def regroupings(robot: Robot, base: Base, stretched: Robot | None = None) -> tuple[str, ...]:
     """Write each base parameter as a sum of standard ones; with a twin of other lengths, in named lengths."""
     params = layout(robot)
-    twin = None if stretched is None else _twin_regrouping(base, stretched)
+    other = None if stretched is None else base_parameters(stretched, tolerance=base.tolerance)
+    twin = other.regrouping if other is not None and np.array_equal(other.kept, base.kept) else None
     texts = []
     for k, (column, row) in enumerate(zip(base.kept, base.regrouping, strict=True)):
         factors = {}
@@ -411,11 +402,6 @@ def _monomials(
         first, second = (float(np.prod([table[name] for name in names])) for table in lengths)
         for factor, spelled in _FACTORS.items():
             yield f"{spelled}{text}", (factor * first, factor * second), text
-
-
-def _twin_regrouping(base: Base, stretched: Robot) -> FloatArray | None:
-    twin = base_parameters(stretched, tolerance=base.tolerance)
-    return twin.regrouping if np.array_equal(twin.kept, base.kept) else None
 
 
 def _reading_order(column: int, row: FloatArray, params: Layout) -> list[int]:

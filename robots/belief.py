@@ -26,6 +26,9 @@ from excitor.robots.robot import Robot
 FLOOR = 1e-3  # how thin a prior body may be: a belief without thickness could not be changed by any data
 _GRAVITY = 9.81
 _WATER = 1000.0  # kg/m³
+Label = Literal["data-determined", "prior-dominated", "assumed zero"]
+HALF = 0.5
+_VAGUE = 1e-6  # of the prior's precision: what "nothing is believed of the others" is computed with
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -132,12 +135,10 @@ def prior_body(phi: FloatArray, known: BoolArray, generic: FloatArray) -> FloatA
 
 def _believed(robot: Robot, belief: Prior) -> tuple[FloatArray, BoolArray]:
     if belief.chi is None:
-        chi, known = prior(robot), robot.known | robot.assumed_zero
-    else:
-        if len(belief.chi) != len(robot.chi):
-            raise ValueError(f"Prior.chi has {len(belief.chi)} entries, expected the {len(robot.chi)} of {robot.name}")
-        chi, known = belief.chi, np.ones(len(robot.chi), dtype=bool)
-    return np.where(robot.assumed_zero, 0.0, chi), known
+        return np.where(robot.assumed_zero, 0.0, prior(robot)), robot.known | robot.assumed_zero
+    if len(belief.chi) != len(robot.chi):
+        raise ValueError(f"Prior.chi has {len(belief.chi)} entries, expected the {len(robot.chi)} of {robot.name}")
+    return np.where(robot.assumed_zero, 0.0, belief.chi), np.ones(len(robot.chi), dtype=bool)
 
 
 def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float | None) -> FloatArray:
@@ -148,8 +149,7 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
     is as heavy as water in a ball of that radius.
     """
     n = layout(robot).n_links
-    q = random_motion(robot, 50, robot.locked).q
-    origins = link_poses(robot, q)[:, :, :3, 3]
+    origins = link_poses(robot, random_motion(robot, 50, robot.locked).q)[:, :, :3, 3]
     reach = max(float(np.linalg.norm(origins - origins[:, :1], axis=2).max()), 0.1)
     phi, given = chi[: 10 * n].reshape(n, 10), known[: 10 * n].reshape(n, 10)
     weighed = given[:, 9] & (phi[:, 9] > 0.0)
@@ -176,13 +176,8 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
 def _whiten(P0: FloatArray, entries: IntArray) -> tuple[FloatArray, FloatArray]:
     """Find M (16, n) with orthonormal columns and U with X = M U phi for the free entries of phi."""
     L = np.linalg.cholesky(P0)
-    columns = [
-        scipy.linalg.solve_triangular(
-            L, scipy.linalg.solve_triangular(L, pseudo_inertia(unit), lower=True).T, lower=True
-        )
-        for unit in np.eye(10)[entries]
-    ]
-    M, U = np.linalg.qr(np.array([X.ravel() for X in columns]).T)
+    halves = [scipy.linalg.solve_triangular(L, pseudo_inertia(unit), lower=True).T for unit in np.eye(10)[entries]]
+    M, U = np.linalg.qr(np.array([scipy.linalg.solve_triangular(L, X, lower=True).ravel() for X in halves]).T)
     return M, U
 
 
@@ -202,11 +197,8 @@ def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> Floa
 def unknown_friction(robot: Robot) -> BoolArray:
     """Mark the joints that feel friction of which no size is stated, (n_joints,)."""
     columns = layout(robot).friction_columns
-    acts = [
-        term.acts
-        for term, column in zip(robot.drive.friction, columns, strict=True)
-        if friction_model(term).dissipates and not robot.known[column]
-    ]
+    unknown = [term for term, k in zip(robot.drive.friction, columns, strict=True) if not robot.known[k]]
+    acts = [term.acts for term in unknown if friction_model(term).dissipates]
     return np.asarray(np.any(np.array(acts).reshape(-1, robot.n_joints) != 0.0, axis=0))
 
 
@@ -218,11 +210,6 @@ def _positive(robot: Robot) -> BoolArray:
     for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
         positive[column] |= friction_model(term).dissipates
     return positive
-
-
-Label = Literal["data-determined", "prior-dominated", "assumed zero"]
-HALF = 0.5
-_VAGUE = 1e-6  # of the prior's precision: what "nothing is believed of the others" is computed with
 
 
 @dataclass(frozen=True, eq=False, slots=True)

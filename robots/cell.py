@@ -35,6 +35,7 @@ _SIZES: dict[str, tuple[str, ...]] = {
     "cylinder": ("radius", "half height"),
     "half-space": (),
 }
+_FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -156,8 +157,7 @@ def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
     check_shape(q, "n_samples n_joints", "q", {"n_joints": robot.n_joints})
     if not np.isfinite(q).all():
         raise ValueError("q has entries that are not finite; clearances need a posture in every sample")
-    rows = scene_rows(robot, scene)
-    return _clearances(robot, rows.volumes, q)
+    return _clearances(robot, scene_rows(robot, scene).volumes, q)
 
 
 def _clearances(robot: Robot, volumes: "Volumes", q: FloatArray) -> FloatArray:
@@ -176,9 +176,8 @@ def _no_chain() -> Chain:
     """Build a placeholder for the chain of a mechanism that has none: compiled code needs one of the same type."""
     still = np.eye(4)[None]
     names, one = ("none",), np.eye(1)
-    return chain(
-        Tree(names, names, np.array([-1]), still, np.eye(3)[:1], still, one[0] > 1.0, one, one[0], np.zeros(3))
-    )
+    tree = Tree(names, names, np.array([-1]), still, np.eye(3)[:1], still, one[0] > 1.0, one, one[0], np.zeros(3))
+    return chain(tree)
 
 
 def tool_speeds(robot: Robot, motion: Motion) -> FloatArray:
@@ -381,9 +380,6 @@ def _joined(robot: Robot, one: Capsule, two: Capsule, adjacent: set[frozenset[in
     inner, outer = sorted((one, two), key=lambda capsule: capsule.link)  # a parent stands before its children
     on = next((name for name, held in robot.held.items() if outer.link in held.carries), "")
     return frozenset((one.link, two.link)) in adjacent and inner.on == on and not outer.on
-
-
-_FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}
 
 
 def _fitted_reasons(robot: Robot) -> dict[tuple[int, int], str]:

@@ -20,7 +20,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, 
 from excitor.robots.errors import AssemblyError
 from excitor.robots.kernel.loops import POINT, ROD, TURN, Loops
 from excitor.robots.robot import Motion, posture
-from excitor.robots.tree import Tree, chain
+from excitor.robots.tree import Tree, chain, samples
 
 _TURN_STRIDE = 0.3  # rad: from home, actuated joints are led to where they should be in steps no longer than this
 _LENGTH_STRIDE = 0.2  # of the robot's size
@@ -35,6 +35,12 @@ SLENDER[6, 6] = SLENDER[9, 9] = 1.0
 
 
 ClosureKind = Literal["point", "rod", "turn"]
+_KINDS = {"point": POINT, "rod": ROD, "turn": TURN}
+_ITERATIONS = 30
+_SAME = 1e-6  # rad or m: a working mode's joints agree to rounding, the other's are apart
+_SAMPLES = 24
+_CONSTANT = 1e-9  # of the robot's size: a distance that changes by less is constant
+_TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -148,7 +154,7 @@ class ClosedLoop:
         whole = opened(self, motion)
         numbers = np.full(self.tree.n_links, -1)
         numbers[self.bodies] = np.arange(self.n_links)
-        fill_projected(chain(self.tree), _rows(whole.motion), whole.J, numbers, out)
+        fill_projected(chain(self.tree), samples(whole.motion, self.tree.n_joints), whole.J, numbers, out)
         for b in np.flatnonzero(self.slender):
             part = out[10 * b : 10 * b + 10]
             part[:] = np.tensordot(SLENDER, part, axes=(0, 0))
@@ -378,13 +384,6 @@ def closures_at(loop: ClosedLoop, q_all: FloatArray) -> tuple[FloatArray, FloatA
     return f.T, A.transpose(2, 0, 1)
 
 
-def _rows(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return motion.q.T, motion.dq.T, motion.ddq.T
-
-
-_KINDS = {"point": POINT, "rod": ROD, "turn": TURN}
-
-
 def pack(closures: Sequence[Closure]) -> Loops:
     """Write closures as the flat arrays that compiled code reads."""
     rows = np.zeros((len(closures), 3, 3))
@@ -401,10 +400,6 @@ def pack(closures: Sequence[Closure]) -> Loops:
     )
 
 
-_ITERATIONS = 30
-_SAME = 1e-6  # rad or m: a working mode's joints agree to rounding, the other's are apart
-
-
 def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
     """Measure distances to singularities, (n_samples, n_types); negative beyond them and out of reach."""
     whole = complete(loop, posture(np.asarray(q, dtype=float)))
@@ -412,8 +407,7 @@ def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
     found = whole.residual <= tolerance(loop)
     side = np.where(whole.closes, 1.0, -1.0)
     out[found] = side[found, None] * _distances(loop, whole.J[:, :, found].transpose(2, 0, 1))
-    turned = _other_working_mode(loop, whole)
-    out[:, 0] = np.where(turned & found, -np.abs(out[:, 0]), out[:, 0])
+    out[:, 0] = np.where(_other_working_mode(loop, whole) & found, -np.abs(out[:, 0]), out[:, 0])
     if not found.all():
         out[~found] = -least_gap(loop, np.asarray(q, dtype=float)[~found])[:, None] / size(loop)
     return out
@@ -452,8 +446,7 @@ def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _scales(loop: ClosedLoop) -> tuple[FloatArray, FloatArray, float]:
     """Compute scales: the platform's rotations by the reach of its closures, drives by their effect on it at home."""
     J = _home_jacobian(loop)
-    turns = ~loop.tree.prismatic[loop.platform]
-    to_platform = np.where(turns, _platform_reach(loop), 1.0)
+    to_platform = np.where(~loop.tree.prismatic[loop.platform], _platform_reach(loop), 1.0)
     to_drives = 1.0 / np.linalg.norm(J[loop.platform] * to_platform[:, None], axis=0)
     passive = np.linalg.norm(J[loop.passive] * to_drives, 2) if loop.passive.size else 1.0
     return to_platform, to_drives, float(passive)
@@ -495,11 +488,6 @@ def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
         x[better], f[better], A[better] = trial[better], f_trial[better], A_trial[better]
         damping = np.where(better, 0.3 * damping, 5.0 * damping)
     return np.asarray(np.linalg.norm(f, axis=1))
-
-
-_SAMPLES = 24
-_CONSTANT = 1e-9  # of the robot's size: a distance that changes by less is constant
-_TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -575,7 +563,9 @@ def _leg(loop: ClosedLoop, joint: int) -> Leg | None:
         return None
     path = _path(loop, coordinate, driven[0], elbow) @ D.T
     slides = bool(tree.sliding[driven[0]])
-    if not slides and not _circular(path, size(loop)):
+    _, u, v = path
+    least = _CONSTANT * size(loop) ** 2
+    if not slides and not (abs(u @ v) < least and abs(u @ u - v @ v) < least):  # no circle
         return None
     if closure.kind == "rod":
         length = closure.length
@@ -586,13 +576,9 @@ def _leg(loop: ClosedLoop, joint: int) -> Leg | None:
     home = float(loop.home[coordinate])
     fields = (path, length, closure.links[held], closure.points[held], D, home)
     sides = [Leg(joint, slides, *fields, side=side) for side in (1.0, -1.0)]
-    off = [abs(_at_home(loop, leg) - home) for leg in sides]
+    at = loop.home[None, loop.platform]
+    off = [abs(float(solve_legs(loop, (replace(leg, joint=0),), at)[0][0, 0]) - home) for leg in sides]
     return sides[int(np.argmin(off))] if min(off) < 1e-6 else None
-
-
-def _at_home(loop: ClosedLoop, leg: Leg) -> float:
-    only = (replace(leg, joint=0),)
-    return float(solve_legs(loop, only, loop.home[None, loop.platform])[0][0, 0])
 
 
 def _ends(loop: ClosedLoop, closure: Closure, driven: int) -> tuple[Closure, int, int] | None:
@@ -644,11 +630,6 @@ def _path(loop: ClosedLoop, coordinate: int, driven: int, elbow: FloatArray) -> 
         return np.array([E[0], np.zeros(3), E[1] - E[0]])
     middle = 0.5 * (E[0] + E[2])
     return np.array([middle, 0.5 * (E[0] - E[2]), E[1] - middle])
-
-
-def _circular(path: FloatArray, scale: float) -> bool:
-    _, u, v = path
-    return bool(abs(u @ v) < _CONSTANT * scale**2 and abs(u @ u - v @ v) < _CONSTANT * scale**2)
 
 
 def _world(pose: FloatArray, link: int, point: FloatArray) -> FloatArray:

@@ -42,6 +42,10 @@ from excitor.robots.robot import FrictionTerm, Robot
 from excitor.robots.tree import Tree
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sin": math.sin, "cos": math.cos, "tanh": math.tanh, "exp": math.exp, "sqrt": math.sqrt, "abs": abs,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,8 @@ def _kept_values(robot: Robot, chi: FloatArray | None, kept: Collection[str] | N
         outside[layout(robot).indices(list(kept))] = False
         values[outside] = 0.0
     if not values.any():
-        raise ValueError(
-            f"{robot.name}: every parameter that code would be written for is 0; give an identified model as chi"
-        )
+        sentence = f"{robot.name}: every parameter that code would be written for is 0; give an identified model as chi"
+        raise ValueError(sentence)
     return values
 
 
@@ -427,9 +430,6 @@ def _write(routine: Routine, dialect: Dialect) -> Body:
     return body
 
 
-_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
-
-
 def _expression(
     node: Node, texts: dict[int, tuple[str, int]], place: dict[int, int], dialect: Dialect
 ) -> tuple[str, int]:
@@ -454,16 +454,6 @@ def _expression(
     return dialect.functions.get(node.kind, node.kind + "({})").format(texts[node.args[0].serial][0]), _ATOM
 
 
-FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
-    "exp": math.exp,
-    "sqrt": math.sqrt,
-    "abs": abs,
-}
-
-
 def needed(results: Iterable[Node]) -> list[Node]:
     """List all nodes that results depend on, in topological order."""
     found: dict[int, Node] = {}
@@ -485,11 +475,9 @@ def count(results: Sequence[Node]) -> Count:
             constant.add(node.serial)
         else:
             kinds.append(node.kind)
-    return Count(
-        additions=kinds.count("add") + kinds.count("sub"),
-        multiplications=kinds.count("mul"),
-        functions=sum(kind in FUNCTIONS for kind in kinds),
-    )
+    additions = kinds.count("add") + kinds.count("sub")
+    functions = sum(kind in FUNCTIONS for kind in kinds)
+    return Count(additions=additions, multiplications=kinds.count("mul"), functions=functions)
 
 
 def _ordered(x: Node, y: Node) -> tuple[Node, Node]:
@@ -511,9 +499,8 @@ class Trace:
 def start_trace(robot: Robot, selected: Collection[int]) -> Trace:
     """Open a graph with q, dq, ddq as its inputs; true signs must have been smoothed before."""
     if not isinstance(robot.mechanism, Tree):
-        raise ExcitorError(
-            f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
-        )
+        sentence = f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
+        raise ExcitorError(sentence)
     refuse_foreign(robot, "generated code", selected)
     graph = Graph()
     q, dq, ddq = ([graph.input(name, i) for i in range(robot.n_joints)] for name in ("q", "dq", "ddq"))
@@ -596,9 +583,7 @@ def _nodes(trace: Trace, scalars: Sequence[Scalar]) -> list[Node]:
 
 
 def _algebra(graph: Graph) -> DriveAlgebra:
-    sin, cos, tanh, exp, sqrt, absolute = (
-        partial(graph.call, name) for name in ("sin", "cos", "tanh", "exp", "sqrt", "abs")
-    )
+    sin, cos, tanh, exp, sqrt, absolute = (partial(graph.call, name) for name in FUNCTIONS)
     return DriveAlgebra(float, float, sin, cos, tanh, exp, sqrt, absolute, sign=_no_sign)
 
 

@@ -19,6 +19,8 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Frame, FrictionTerm, Motion, Robot, RotorInertia
 from excitor.robots.tree import samples
 
+_BLOCK = 1_000  # samples at once: closed chains remember where motions of up to this length lead
+
 
 def link_poses(robot: Robot, q: FloatArray) -> FloatArray:
     """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
@@ -61,9 +63,11 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
     (1, 3)
     """
     params = layout(robot)
-    out = np.empty((len(params), robot.n_joints, _pitch(len(motion))))
+    pitch = len(motion) if len(motion) % 512 else len(motion) + 8  # one near a power of two makes caches thrash
+    out = np.empty((len(params), robot.n_joints, pitch))
     robot.mechanism.regressor(motion, out[: params.n_link_params])
-    _fill_drive(robot, motion, load, out[params.n_link_params :])
+    if len(params) > params.n_link_params:
+        drive_columns(robot, motion, friction_load(robot, motion, load), out[params.n_link_params :])
     return out.transpose(2, 1, 0)[: len(motion)]
 
 
@@ -86,8 +90,7 @@ def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None
         return rigid
     out = np.empty((len(params) - params.n_link_params, robot.n_joints, len(motion)))
     drive_columns(robot, motion, rigid, out)
-    friction = friction_only(robot, chi)[params.n_link_params :]
-    return rigid + np.tensordot(out, friction, axes=(0, 0)).T
+    return rigid + np.tensordot(out, friction_only(robot, chi)[params.n_link_params :], axes=(0, 0)).T
 
 
 def rigid_torque(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
@@ -196,11 +199,6 @@ def rotor_matrix(robot: Robot, chi: FloatArray) -> FloatArray:
     return added
 
 
-def _fill_drive(robot: Robot, motion: Motion, load: FloatArray | None, out: FloatArray) -> None:
-    if len(out):
-        drive_columns(robot, motion, friction_load(robot, motion, load), out)
-
-
 def friction_load(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
     """Torques that load-dependent friction works against: those given, else the prior's; no rows if none needs them."""
     if load is not None:
@@ -226,14 +224,6 @@ def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
     chi = np.ascontiguousarray(chi, dtype=float)
     check_shape(chi, "n_params", "chi", {"n_params": len(layout(robot))})
     return chi
-
-
-def _pitch(n_samples: int) -> int:
-    """Choose the pitch of rows of samples: one near a power of two makes caches thrash."""
-    return n_samples + 8 if n_samples % 512 == 0 else n_samples
-
-
-_BLOCK = 1_000  # samples at once: closed chains remember where motions of up to this length lead
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -263,10 +253,11 @@ def momentum_form(
     A, B = np.empty(shape), np.empty(shape)
     for first in range(0, len(motion), _BLOCK):
         rows = slice(first, first + _BLOCK)
-        block = Motion(motion.q[rows], motion.dq[rows], motion.ddq[rows])
-        momentum, rest = _links(robot, block)
+        momentum, rest = _links(robot, motion[rows])
         A[rows], B[rows] = momentum[:, :, columns], rest[:, :, columns]
-    _add_rotors(robot, motion, columns, A)
+    for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
+        for k in np.flatnonzero(columns == column):
+            A[:, :, k] += np.outer(motion.dq @ rotor.senses, rotor.acts)
     _add_friction(robot, motion, load, columns, B)
     return MomentumForm(A, B)
 
@@ -296,12 +287,6 @@ def _links(robot: Robot, motion: Motion) -> tuple[FloatArray, FloatArray]:
     return A, B
 
 
-def _add_rotors(robot: Robot, motion: Motion, columns: IntArray, A: FloatArray) -> None:
-    for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
-        for k in np.flatnonzero(columns == column):
-            A[:, :, k] += np.outer(motion.dq @ rotor.senses, rotor.acts)
-
-
 def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns: IntArray, B: FloatArray) -> None:
     """Add friction to B; the rotors' columns of B stay 0."""
     params = layout(robot)
@@ -317,11 +302,8 @@ def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns
 def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple[FrictionTerm, ...]:
     """List friction of registered laws, which compiled code does not know; of chosen columns where given."""
     places = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
-    return tuple(
-        term
-        for term, column in places
-        if friction_model(term).compiled is None and (columns is None or column in columns)
-    )
+    chosen = (term for term, column in places if columns is None or column in columns)
+    return tuple(term for term in chosen if friction_model(term).compiled is None)
 
 
 def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:

@@ -55,42 +55,14 @@ class FrictionModel:
     compiled: int | None = None  # the kernel's column; None: numpy only
 
 
-def _one(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.ones(len(v))
-
-
-def _velocity(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return v
-
-
 def _sign(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
     return smooth_sign(v, term.width)
-
-
-def _root(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.asarray(smooth_sign(v, term.width) * np.sqrt(np.abs(v)))
-
-
-def _falling(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.asarray(smooth_sign(v, term.width) * np.exp(-np.abs(v) / term.scale))
-
-
-def _loaded(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.asarray(smooth_sign(v, term.width) * np.abs(carried))
 
 
 def _slip(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
     z = np.empty(len(p))
     kernel.slip_state(p, term.scale, term.warm_up, z)
     return z
-
-
-def _sine(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.asarray(np.sin(term.scale * p))
-
-
-def _cosine(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
-    return np.asarray(np.cos(term.scale * p))
 
 
 def _rising_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
@@ -102,19 +74,6 @@ def _rising_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Ra
 def _falling_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
     size = _magnitude(v)
     return _product(_sign_within(term, v), (np.exp(-size[1] / term.scale), np.exp(-size[0] / term.scale)))
-
-
-def _loaded_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
-    return _product(_sign_within(term, v), _magnitude(carried))
-
-
-def _sine_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
-    quarter = 0.5 * np.pi
-    return _cosine_range(term.scale * p[0] - quarter, term.scale * p[1] - quarter)
-
-
-def _cosine_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
-    return _cosine_range(term.scale * p[0], term.scale * p[1])
 
 
 def _within_bounds(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
@@ -161,9 +120,9 @@ def _by_root_of_width(term: FrictionTerm) -> float:
 _UNIT = (-1.0, 1.0)
 _BUILT_IN = (
     FrictionModel(
-        name="viscous", element="viscous", prefix="Fv", units=("N m s/rad", "N s/m"), column=_velocity,
-        enclose=_rising_within, sign="positive", dissipates=True, shape="linear", grows=1.0,
-        steepest=lambda term: 1.0, compiled=kernel.VISCOUS,
+        name="viscous", element="viscous", prefix="Fv", units=("N m s/rad", "N s/m"),
+        column=lambda term, p, v, carried: v, enclose=_rising_within, sign="positive", dissipates=True,
+        shape="linear", grows=1.0, steepest=lambda term: 1.0, compiled=kernel.VISCOUS,
     ),
     FrictionModel(
         name="coulomb", element="coulomb", prefix="Fc", column=_sign, enclose=_rising_within, sign="positive",
@@ -171,20 +130,24 @@ _BUILT_IN = (
         compiled=kernel.COULOMB,
     ),
     FrictionModel(
-        name="offset", element="offset", prefix="off", column=_one, enclose=_within_bounds, shape="constant",
-        bounds=(1.0, 1.0), compiled=kernel.OFFSET,
+        name="offset", element="offset", prefix="off", column=lambda term, p, v, carried: np.ones(len(v)),
+        enclose=_within_bounds, shape="constant", bounds=(1.0, 1.0), compiled=kernel.OFFSET,
     ),
     FrictionModel(
-        name="sqrt", element="sqrt", prefix="Fq", units=("N m (s/rad)^0.5", "N (s/m)^0.5"), column=_root,
+        name="sqrt", element="sqrt", prefix="Fq", units=("N m (s/rad)^0.5", "N (s/m)^0.5"),
+        column=lambda term, p, v, carried: np.asarray(smooth_sign(v, term.width) * np.sqrt(np.abs(v))),
         enclose=_rising_within, sign="positive", dissipates=True, reverses=True, grows=0.5,
         steepest=_by_root_of_width, compiled=kernel.SQRT,
     ),
     FrictionModel(
-        name="stribeck", element="stribeck", column=_falling, enclose=_falling_within, sign="excess", dissipates=True,
+        name="stribeck", element="stribeck", enclose=_falling_within, sign="excess", dissipates=True,
+        column=lambda term, p, v, carried: np.asarray(smooth_sign(v, term.width) * np.exp(-np.abs(v) / term.scale)),
         reverses=True, sticks=True, needs_scale=True, bounds=_UNIT, steepest=_by_width, compiled=kernel.STRIBECK,
     ),
     FrictionModel(
-        name="load", element="load", units=("1", "1"), column=_loaded, enclose=_loaded_within, sign="positive",
+        name="load", element="load", units=("1", "1"), sign="positive",
+        column=lambda term, p, v, carried: np.asarray(smooth_sign(v, term.width) * np.abs(carried)),
+        enclose=lambda term, p, v, carried: _product(_sign_within(term, v), _magnitude(carried)),
         dissipates=True, load=True, reverses=True, compiled=kernel.LOAD,
     ),
     FrictionModel(
@@ -192,11 +155,15 @@ _BUILT_IN = (
         dissipates=True, memory=True, needs_scale=True, bounds=_UNIT, compiled=kernel.STATE,
     ),
     FrictionModel(
-        name="ripple-sin", element="ripple", suffix="s", column=_sine, enclose=_sine_within, needs_scale=True,
+        name="ripple-sin", element="ripple", suffix="s", needs_scale=True,
+        column=lambda term, p, v, carried: np.asarray(np.sin(term.scale * p)),
+        enclose=lambda term, p, v, carried: _cosine_range(*(term.scale * x - 0.5 * np.pi for x in p)),
         bounds=_UNIT, compiled=kernel.RIPPLE_SIN,
     ),
     FrictionModel(
-        name="ripple-cos", element="ripple", suffix="c", column=_cosine, enclose=_cosine_within, needs_scale=True,
+        name="ripple-cos", element="ripple", suffix="c", needs_scale=True,
+        column=lambda term, p, v, carried: np.asarray(np.cos(term.scale * p)),
+        enclose=lambda term, p, v, carried: _cosine_range(*(term.scale * x for x in p)),
         bounds=_UNIT, compiled=kernel.RIPPLE_COS,
     ),
 )  # fmt: skip
@@ -230,13 +197,11 @@ class FrictionLaw:
         for key in ("units", "signs", "bounds"):
             if len(getattr(self, key)) != k:
                 count = len(getattr(self, key))
-                raise ValueError(
-                    f"friction law {self.name!r}: {key} has {count} entries, expected {k}, one for each name"
-                )
+                sentence = f"friction law {self.name!r}: {key} has {count} entries, expected {k}, one for each name"
+                raise ValueError(sentence)
         if not self.name or k != len(set(self.names)) or not k:
-            raise ValueError(
-                f"friction law {self.name!r} has the columns {self.names}; give it a name, and each column"
-            )
+            sentence = f"friction law {self.name!r} has the columns {self.names}; give it a name, and each column"
+            raise ValueError(sentence)
 
 
 def register_friction(law: FrictionLaw) -> None:
@@ -309,8 +274,7 @@ def _row_of(law: FrictionLaw, k: int) -> FrictionModel:
 
     def steepest(term: FrictionTerm) -> float:
         v = np.concatenate([-np.geomspace(10.0, 1e-6, 400), np.geomspace(1e-6, 10.0, 400)])
-        g = column(term, np.zeros(len(v)), v, v)
-        return float(np.abs(np.diff(g) / np.diff(v)).max())
+        return float(np.abs(np.diff(column(term, np.zeros(len(v)), v, v)) / np.diff(v)).max())
 
     return FrictionModel(
         name=f"{law.name}-{law.names[k]}" if len(law.names) > 1 else law.name,
@@ -338,9 +302,8 @@ def _law_columns(law: FrictionLaw, term: FrictionTerm, p: FloatArray, v: FloatAr
             "each sample, a column for each name"
         )
     if not np.isfinite(g).all():
-        raise ExcitorError(
-            f"friction law {law.name!r}: columns gave numbers that are not finite; give one for every speed"
-        )
+        sentence = f"friction law {law.name!r}: columns gave numbers that are not finite; give one for every speed"
+        raise ExcitorError(sentence)
     return g
 
 
@@ -435,9 +398,8 @@ def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
     unknown = np.isnan(c).any(axis=1)
     if unknown.any():
         names = ", ".join(np.array(robot.joint_names)[unknown])
-        raise ValueError(
-            f"{robot.name}: no torque_from_current is given for the motors of {names}; state it in [drive]"
-        )
+        sentence = f"{robot.name}: no torque_from_current is given for the motors of {names}; state it in [drive]"
+        raise ValueError(sentence)
     size = np.abs(current)
     return np.sign(current) * (c[:, 0] + size * (c[:, 1] + size * (c[:, 2] + size * c[:, 3])))
 

@@ -17,6 +17,7 @@ from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain, locked, samples
 
 Gradient = tuple[FloatArray, FloatArray, FloatArray]
+_STEP = 1e-5  # rad or m: errors of 1e-10 from the third derivative, 1e-11 from rounding
 
 
 def gram(
@@ -29,9 +30,8 @@ def gram(
         W = regressor(robot, motion)[:, :, columns] * weights[None, :, None]
         return np.asarray(np.tensordot(W, W, axes=((0, 1), (0, 1))))
     out = np.empty((columns.size, columns.size))
-    fill_gram(
-        chain(mechanism), _drive(robot, motion), packing(robot, columns, weights), samples(motion, robot.n_joints), out
-    )
+    drive = _drive(robot, motion)
+    fill_gram(chain(mechanism), drive, packing(robot, columns, weights), samples(motion, robot.n_joints), out)
     return out
 
 
@@ -154,9 +154,6 @@ def _cached_packing(robot: Robot, columns: bytes, weights: bytes) -> ColumnPacki
 
 def _drive(robot: Robot, motion: Motion) -> Drive:
     return Drive(drive_elements(robot), friction_load(robot, motion), slip_states(robot, motion))
-
-
-_STEP = 1e-5  # rad or m: errors of 1e-10 from the third derivative, 1e-11 from rounding
 
 
 def gram_gradient_by_differences(

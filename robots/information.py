@@ -151,9 +151,8 @@ def information_from_covariance(robot: Robot, names: Sequence[str], covariance: 
     strange = [name for name in names if name not in place]
     if strange or len({place[name] for name in names}) < len(names):
         problem = f"{', '.join(strange)} no base parameter" if strange else "one named twice"
-        raise ValueError(
-            f"of the covariance's parameters, there is {problem} of {robot.name} ({', '.join(base.names)})"
-        )
+        sentence = f"of the covariance's parameters, there is {problem} of {robot.name} ({', '.join(base.names)})"
+        raise ValueError(sentence)
     C = np.asarray(covariance, dtype=float)
     if C.shape != (len(names), len(names)):
         raise ValueError(f"covariance has shape {C.shape}, expected {len(names)} x {len(names)}, one row a name")

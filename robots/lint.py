@@ -30,6 +30,15 @@ Level = Literal["error", "warning", "note"]
 _LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 _POSITION_ERROR = 1e-3  # m; an operator reads tenths of a millimetre, and a data sheet gives millimetres
 _FAINT = 1e-4  # columns of the regressor of real robots are within a factor 30 of each other
+_DRAWS = 500
+_SLENDER = 0.05  # of a rod's own: what is off it by more is no rod
+_NEARLY = 2e-3  # rad: 3.14 for π is 1.6e-3 off
+_EXACTLY = 1e-9
+_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
+_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
+_SHORT = 0.05  # m: no reach to compare a tool with
+_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
+_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,8 @@ def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, 
 
 def suspicions(robot: Robot) -> tuple[Finding, ...]:
     """Find figures that are surely wrong (errors), as in another unit or frame, or probably so (warnings)."""
-    odd = (Finding(*one) for check in _FIGURES for one in check(robot))
-    return tuple(finding for finding in (*_inertias(robot), *_payload(robot), *odd) if finding.level != "note")
+    checks = (_inertias, _payload, *_FIGURES)
+    return tuple(finding for check in checks for finding in check(robot) if finding.level != "note")
 
 
 def _inertias(robot: Robot) -> Iterator[Finding]:
@@ -86,9 +95,8 @@ def _inertias(robot: Robot) -> Iterator[Finding]:
 def _known_mass(phi: FloatArray, known: bool, where: str) -> Iterator[Finding]:
     if known and phi[9] <= 0.0:
         level: Level = "error" if phi[9] < 0.0 else "warning"
-        yield Finding(
-            level, where, f"weighs {phi[9]:g} kg, expected more than 0; correct it, or leave it out if unknown"
-        )
+        sentence = f"weighs {phi[9]:g} kg, expected more than 0; correct it, or leave it out if unknown"
+        yield Finding(level, where, sentence)
 
 
 def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
@@ -149,9 +157,8 @@ def _payload(robot: Robot) -> Iterator[Finding]:
         bodies = slice(9, layout(robot).n_link_params, 10)
         arm, own = float(robot.chi[bodies].sum()), float(robot.payload.phi[9])
         if robot.known[bodies].all() and own > 3.0 * max(arm, 1.0):
-            yield Finding(
-                "error", "payload", f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
-            )
+            sentence = f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
+            yield Finding("error", "payload", sentence)
         tool = float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
         yield from _body(robot.payload.phi, "payload", float(reach_of_links(robot)[robot.payload.link]) + tool + 0.5)
 
@@ -215,13 +222,10 @@ def _controllers(robot: Robot) -> Iterator[Finding]:
     for name, controller in robot.controllers.items():
         where = f"controller {name!r}"
         size = np.abs(controller.matrix)
-        if not (
-            np.isin(size, (0.0, 1.0)).all() and (size.sum(axis=0) == 1.0).all() and (size.sum(axis=1) == 1.0).all()
-        ):
-            sentence = (
-                "couples joints, or scales them: its matrix is more than signs and an order; check it on the robot"
-            )
-            yield Finding("note", where, sentence)
+        ones = (size.sum(axis=0) == 1.0).all() and (size.sum(axis=1) == 1.0).all()
+        if not (ones and np.isin(size, (0.0, 1.0)).all()):
+            sentence = "couples joints, or scales them: its matrix is more than signs and an order"
+            yield Finding("note", where, f"{sentence}; check it on the robot")
         if len(controller.poses) < 3:
             sentence = f"has {len(controller.poses)} check poses, expected 3 that an operator can drive to and measure"
             yield Finding("note", where, sentence)
@@ -270,24 +274,6 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
             yield Finding("error", "declared_base", f"{error}; check its expressions and the frames of its source")
 
 
-def _numbers(robot: Robot) -> Iterator[Finding]:
-    """Check limits, units and angles."""
-    for check in (stated_limits, *_FIGURES, axes_nearly_special, closed_workspace, slender_rods):
-        for level, where, sentence in check(robot):
-            yield Finding(level, where, sentence)
-
-
-_CHECKS: tuple[Callable[[Robot], Iterator[Finding]], ...] = (
-    _inertias,
-    _payload,
-    _accelerations,
-    _drive,
-    _controllers,
-    _identifiability,
-    _numbers,
-)
-
-
 def _list(values: FloatArray) -> str:
     return f"[{', '.join(f'{value:.4g}' for value in values)}]"
 
@@ -302,14 +288,7 @@ def _combination(row: FloatArray, robot: Robot) -> str:
     return " + ".join(terms)
 
 
-_DRAWS = 500
-_SLENDER = 0.05  # of a rod's own: what is off it by more is no rod
-
-
-Odd = tuple[Literal["error", "warning", "note"], str, str]
-
-
-def closed_workspace(robot: Robot) -> Iterator[Odd]:
+def closed_workspace(robot: Robot) -> Iterator[Finding]:
     """Check a closed chain's workspace: home, and the share of its joint limits where it can be assembled."""
     loop = robot.mechanism
     if not isinstance(loop, ClosedLoop):
@@ -318,7 +297,7 @@ def closed_workspace(robot: Robot) -> Iterator[Odd]:
     for name, at, least, most in zip(loop.joint_names, loop.home[loop.actuated], low, high, strict=True):
         if not least <= at <= most:
             sentence = f"stands at {at:.4g} at home, outside its limits {least:.4g} to {most:.4g}; move one of them"
-            yield "warning", f"joint {name!r}", sentence
+            yield Finding("warning", f"joint {name!r}", sentence)
     if not np.isfinite(robot.limits.position).all():
         return
     q = np.random.default_rng(0).uniform(low, high, size=(_DRAWS, robot.n_joints))
@@ -328,10 +307,10 @@ def closed_workspace(robot: Robot) -> Iterator[Odd]:
             f"hold positions of which {100 * share:.0f} % can be assembled; let a design keep its distance to "
             "singularities"
         )
-        yield "note", "position limits", sentence
+        yield Finding("note", "position limits", sentence)
 
 
-def slender_rods(robot: Robot) -> Iterator[Odd]:
+def slender_rods(robot: Robot) -> Iterator[Finding]:
     """Find bodies declared slender whose parameters are not a slender rod's, and would be lost."""
     loop = robot.mechanism
     if not isinstance(loop, ClosedLoop):
@@ -349,11 +328,7 @@ def slender_rods(robot: Robot) -> Iterator[Odd]:
                 f"its first moment by {aside:.3g} of {abs(phi[6]):.3g} kg m; these are left out: check its frame, "
                 "or leave out `slender`"
             )
-            yield "warning", f"link {loop.link_names[b]!r}", sentence
-
-
-_NEARLY = 2e-3  # rad: 3.14 for π is 1.6e-3 off
-_EXACTLY = 1e-9
+            yield Finding("warning", f"link {loop.link_names[b]!r}", sentence)
 
 
 def reach_of_links(robot: Robot) -> FloatArray:
@@ -391,7 +366,7 @@ def opened_tree(robot: Robot) -> Tree | None:
     return mechanism if isinstance(mechanism, Tree) else None
 
 
-def stated_limits(robot: Robot) -> Iterator[Odd]:
+def stated_limits(robot: Robot) -> Iterator[Finding]:
     """Find missing limits, without which a design is not safe."""
     limits = robot.limits
     stated: dict[str, BoolArray] = {
@@ -406,7 +381,7 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
         if lacking:
             whose = ", ".join(lacking) if len(lacking) < len(free) else "any joint"
             sentence = f"no {quantity} limit is stated for {whose}; a design may exceed it. State it"
-            yield "warning", f"{quantity} limits", sentence
+            yield Finding("warning", f"{quantity} limits", sentence)
 
 
 def gaps(robot: Robot) -> list[dict[str, str]]:
@@ -441,17 +416,13 @@ def gaps(robot: Robot) -> list[dict[str, str]]:
     return found
 
 
-_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
-_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
-
-
 def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "warning"]:
     """Return how sure a wrong unit is: surely wrong where it is of most, and at least two, of the joints that turn."""
     turning = np.asarray(odd)[~robot.mechanism.prismatic]
     return "error" if turning.sum() >= 2 and 2 * turning.sum() > turning.size else "warning"
 
 
-def ranges(robot: Robot) -> Iterator[Odd]:
+def ranges(robot: Robot) -> Iterator[Finding]:
     """Check position limits, and the positions of locked joints."""
     far = [np.abs(interval[np.isfinite(interval)]).max(initial=0.0) > _TURNS for interval in robot.limits.position]
     level, narrow = _sure(robot, far), _sure(robot, np.ptp(robot.limits.position, axis=1) < _NARROW)
@@ -464,22 +435,21 @@ def ranges(robot: Robot) -> Iterator[Odd]:
         value = f"position goes from {low:.4g} to {high:.4g} {unit}"
         if i in robot.locked and not low <= robot.locked[i] <= high:
             sentence = f"{value}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
-            yield "warning", where, sentence
-        bounds = [abs(bound) for bound in (low, high) if math.isfinite(bound)]
-        if max(bounds, default=0.0) > most:
+            yield Finding("warning", where, sentence)
+        if max([abs(bound) for bound in (low, high) if math.isfinite(bound)], default=0.0) > most:
             own = f"position_{'m' if slides else 'deg'} = {_list(robot.limits.position[i] / (1e3 if slides else 1.0))}"
             remedy = f"check that it is in {unit}, not {other} ({own}), or leave the limit out if there is none"
-            yield "warning" if slides else level, where, f"{value}; {remedy}"
+            yield Finding("warning" if slides else level, where, f"{value}; {remedy}")
         elif high - low < least:
             sentence = (
                 f"{value}, which leaves no room to move; check the unit (degrees, not rad), or make the joint fixed"
             )
-            yield "warning" if slides else narrow, where, sentence
+            yield Finding("warning" if slides else narrow, where, sentence)
         elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
-            yield "note", where, f"{value}: the pose of zeros cannot be reached"
+            yield Finding("note", where, f"{value}: the pose of zeros cannot be reached")
 
 
-def speeds(robot: Robot) -> Iterator[Odd]:
+def speeds(robot: Robot) -> Iterator[Finding]:
     """Check velocity limits, of the joints and of the motors."""
     slides = robot.mechanism.prismatic
     level = _sure(robot, (robot.limits.velocity > _FAST) & np.isfinite(robot.limits.velocity))
@@ -489,34 +459,40 @@ def speeds(robot: Robot) -> Iterator[Odd]:
         if most < velocity < math.inf:
             own = f"velocity_m_s = {velocity / 1e3:.4g}" if slides[i] else f"velocity_deg_s = {velocity:.4g}"
             sentence = f"velocity limit is {velocity:.4g} {unit}; check that it is in {unit} of the joint, not {other}"
-            yield "warning" if slides[i] else level, f"joint {name!r}", f"{sentence} ({own})"
+            yield Finding("warning" if slides[i] else level, f"joint {name!r}", f"{sentence} ({own})")
     if slides.any() or not np.isfinite(robot.limits.velocity).all():
         return
     rates = np.abs(robot.drive.motor_from_joint) @ robot.limits.velocity * 60.0 / (2.0 * math.pi)
     for name, rate in zip(robot.joint_names, rates, strict=True):
         if rate > 20_000.0:
             sentence = f"its motor turns {rate:.0f} times a minute at full speed, expected at most some thousands"
-            yield "warning", f"joint {name!r}", f"{sentence}; check the gear ratios and the velocity limit"
+            yield Finding("warning", f"joint {name!r}", f"{sentence}; check the gear ratios and the velocity limit")
 
 
-def sizes(robot: Robot) -> Iterator[Odd]:
+def sizes(robot: Robot) -> Iterator[Finding]:
     """Check lengths that may be in millimetres, and gravity."""
     g = float(np.linalg.norm(robot.mechanism.gravity))
     if g == 0.0:
-        yield "note", "gravity", "is 0: masses are not identifiable from torques"
+        yield Finding("note", "gravity", "is 0: masses are not identifiable from torques")
     elif not 9.7 < g < 9.9:
-        yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
+        yield Finding("warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit")
     if isinstance(robot.mechanism, Tree) and robot.mechanism.gravity[2] > -0.9 * g and g > 0.0:
         sentence = "the base's z axis does not point up: right for a robot on a wall, a slope or a ceiling"
-        yield "warning", "gravity", f"{sentence}, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
+        yield Finding(
+            "warning", "gravity", f"{sentence}, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
+        )
     (_, own), tool = reach(robot), robot.tool.T_link_frame[:3, 3]
     far = float(np.linalg.norm(tool))
     lengths: dict[str, float] = {"tool": far} if own < _SHORT else {}
     if far > own >= _SHORT:
         sentence = f"is {far:.4g} m long, more than the reach of {own:.3g} m without it; check that it is in metres"
-        yield "error" if far > 3.0 * own else "warning", "tool", f"{sentence}, not mm: [tool] xyz = {_list(tool / 1e3)}"
+        yield Finding(
+            "error" if far > 3.0 * own else "warning", "tool", f"{sentence}, not mm: [tool] xyz = {_list(tool / 1e3)}"
+        )
     if own > 30.0:
-        yield "error", "lengths", f"reach {own:.4g} m, which no robot does; check that they are in metres, not mm"
+        yield Finding(
+            "error", "lengths", f"reach {own:.4g} m, which no robot does; check that they are in metres, not mm"
+        )
     tree = opened_tree(robot)
     if tree is not None:
         for j, name in enumerate(tree.link_names):
@@ -527,12 +503,7 @@ def sizes(robot: Robot) -> Iterator[Odd]:
         lengths[f"capsule[{k + 1}]"] = max(capsule.radius, *(float(np.linalg.norm(end)) for end in ends))
     for where, length in lengths.items():
         if length > 10.0:
-            yield "warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm"
-
-
-_SHORT = 0.05  # m: no reach to compare a tool with
-_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
-_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
+            yield Finding("warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm")
 
 
 def reach(robot: Robot) -> tuple[FloatArray, float]:
@@ -542,7 +513,7 @@ def reach(robot: Robot) -> tuple[FloatArray, float]:
     return middle, float(np.linalg.norm(at - middle, axis=2).max())
 
 
-def masses(robot: Robot) -> Iterator[Odd]:
+def masses(robot: Robot) -> Iterator[Finding]:
     """Compare masses with the volumes of links, or with the reach: those in grams are a thousand times too large."""
     bodies = slice(9, layout(robot).n_link_params, 10)
     mass, volume = np.where(robot.known[bodies], robot.chi[bodies], 0.0), np.zeros(robot.mechanism.n_links)
@@ -555,7 +526,7 @@ def masses(robot: Robot) -> Iterator[Odd]:
         _, length = reach(robot)
         if mass.sum() > _STOCKY * max(length, 0.1) ** 3:
             sentence = f"add up to {mass.sum():.4g} kg at a reach of {length:.3g} m; check that they are in kg, not g"
-            yield "error", "masses", f"{sentence}: a thousandth of each"
+            yield Finding("error", "masses", f"{sentence}: a thousandth of each")
         return
     levels: tuple[Level, ...] = ("error", "warning")
     found = [("masses", mass[both].sum(), volume[both].sum())]
@@ -565,10 +536,12 @@ def masses(robot: Robot) -> Iterator[Odd]:
         if not low <= m / V <= high:
             unit, factor = ("g", 1e-3) if m / V > high else ("t", 1e3)
             sentence = f"{m:.4g} kg in the volume is {m / V:.3g} kg/m³, expected {low:.3g} to {high:g}"
-            yield levels[k > 0], where, f"{sentence}; check that it is in kg, not {unit}: mass = {factor * m:.4g}"
+            yield Finding(
+                levels[k > 0], where, f"{sentence}; check that it is in kg, not {unit}: mass = {factor * m:.4g}"
+            )
 
 
-def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
+def axes_nearly_special(robot: Robot) -> Iterator[Finding]:
     """Find axes almost parallel or orthogonal to gravity or the axis before: no data determine their columns."""
     tree = opened_tree(robot)
     if tree is None:
@@ -587,7 +560,11 @@ def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
                     f"axis is {relation}, {off:.1e} rad off, which makes base parameters that cannot be measured; "
                     "write the exact angle (1.5707963 for pi/2), unless a calibration found this one"
                 )
-                yield "warning", f"joint {tree.link_names[j]!r}", sentence
+                yield Finding("warning", f"joint {tree.link_names[j]!r}", sentence)
 
 
 _FIGURES = (ranges, speeds, sizes, masses)  # that may be in another unit
+_CHECKS: tuple[Callable[[Robot], Iterator[Finding]], ...] = (
+    _inertias, _payload, _accelerations, _drive, _controllers, _identifiability, stated_limits, *_FIGURES,
+    axes_nearly_special, closed_workspace, slender_rods,
+)  # fmt: skip

@@ -43,8 +43,7 @@ def driving_side(carried: FloatArray, speed: FloatArray) -> FloatArray:
 def gear_losses(carried: FloatArray, side: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gain of τ_M = gain τ', and ∂τ_M/∂R; all arrays of one shape."""
     gain = np.where(side > 0.0, 1.0 / R, np.where(side < 0.0, R, 1.0))
-    slope = np.where(side > 0.0, -carried / R**2, np.where(side < 0.0, carried, 0.0))
-    return gain, slope
+    return gain, np.where(side > 0.0, -carried / R**2, np.where(side < 0.0, carried, 0.0))
 
 
 def friction_columns(robot: Robot, axes: BoolArray) -> IntArray:

@@ -85,8 +85,7 @@ def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
 
 def unit_in_amperes(unit: str) -> str:
     """Name the unit of a parameter where torques are in A."""
-    per_torque = {"kg m2": "A s2", "kg m": "A s2/m", "kg": "A s2/m2"}
-    return per_torque.get(unit, unit.replace("N m", "A"))
+    return {"kg m2": "A s2", "kg m": "A s2/m", "kg": "A s2/m2"}.get(unit, unit.replace("N m", "A"))
 
 
 def link_parameter_names(n_links: int) -> list[str]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 
+Origin = Literal["stated", "mesh", "assumed"]
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Limits:
@@ -132,9 +134,6 @@ class Payload:
 
     def __post_init__(self) -> None:
         freeze(self, phi="10", covariance="10 10")
-
-
-Origin = Literal["stated", "mesh", "assumed"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -43,11 +43,21 @@ if TYPE_CHECKING:
 
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
-_Accelerations = Callable[
-    [FloatArray, FloatArray, FloatArray], FloatArray
-]  # q, dq, tau -> ddq, each (n_joints, n_runs)
+# q, dq, tau -> ddq, each (n_joints, n_runs), or (n_joints,) of one run
+_Accelerations = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are stable up to 2.78
+Method = Literal["rk4", "rk45", "events"]
+State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joints,)
+RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
+_MOST_STEPS = 2000  # of rk45 in one sample
+_LOST = 1e4  # rad/s or m/s
+WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
+LONGEST_STEP = 5e-4  # s, of integration
+LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may move without making them unstable
+STEADY, HELD = 0.25, 0.02  # damping ratios: that gains are lowered to, and below which no loop is simulated
+DAMPED = 0.1  # least damping ratio along a motion with which gains stay as they are
+_SWEEPS, _TAKEN = 4, 0.6  # over the joints, whose gains rise each time by this share of what stays stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +308,7 @@ def _of_trees(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
 def _of_many(robot: Robot, chi: FloatArray) -> _Accelerations:
     """Find accelerations of robots that differ in their parameters: τ = Y χ is affine in ddq, so unit ddq give M."""
     n, n_runs = robot.n_joints, len(chi)
-    units = np.concatenate([np.zeros((1, n)), np.eye(n)])
-    pushes = np.repeat(units, n_runs, axis=0)
+    pushes = np.repeat(np.concatenate([np.zeros((1, n)), np.eye(n)]), n_runs, axis=0)
     columns = np.tile(chi, (n + 1, 1)).T[:, None, :]
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
@@ -318,13 +327,6 @@ def _tame(x: FloatArray) -> FloatArray:
     return np.nan_to_num(np.clip(x, -1e6, 1e6))
 
 
-Method = Literal["rk4", "rk45", "events"]
-State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joints,)
-RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
-_MOST_STEPS = 2000  # of rk45 in one sample
-_LOST = 1e4  # rad/s or m/s
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class FrictionStates:
     """Sliding direction of each dry friction at the samples, in open simulation with events."""
@@ -334,9 +336,6 @@ class FrictionStates:
 
     def __post_init__(self) -> None:
         freeze(self, sense=f"int: n_samples {len(self.names)}")
-
-
-WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -463,10 +462,11 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
     crowded = [group[1][0].parameter for group in falling if len(group) > 1]
     if crowded:
         raise ExcitorError(f"friction {crowded[0]!r} is a second stribeck term of one joint; use rk4")
+    levels = [sum(value for term, value in group if friction_model(term).shape == "sign") for group in held]
     dry = Dry(
         senses=np.array([group[0][0].senses for group in held]).reshape(shape),
         acts=np.array([group[0][0].acts for group in held]).reshape(shape),
-        level=np.array([_level(group) for group in held], dtype=float),
+        level=np.array(levels, dtype=float),
         more=np.array([group[0][1] if group else 0.0 for group in falling], dtype=float),
         scale=np.array([group[0][0].scale if group else 1.0 for group in falling], dtype=float),
         sense=np.zeros(n_dry, dtype=np.int64),
@@ -479,11 +479,7 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
     return tuple(group[0][0].parameter for group in held), dry
 
 
-def _level(group: list[tuple[FrictionTerm, float]]) -> float:
-    return sum(value for term, value in group if friction_model(term).shape == "sign")
-
-
-def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+def _held_accelerations(robot: Robot, chi: FloatArray) -> _Accelerations:
     """Choose how rk45 finds ddq (n_joints,): by compiled code, or in numpy where friction is a registered law's."""
     if foreign_terms(robot):
         _check_memory(robot)
@@ -494,12 +490,7 @@ def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, 
     return lambda q, dq, tau: accelerations_at(plant, (q, dq), tau)
 
 
-def _rk45(
-    accelerations: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
-    tau: FloatArray,
-    start: State,
-    step: float,
-) -> TrackedMotion:
+def _rk45(accelerations: _Accelerations, tau: FloatArray, start: State, step: float) -> TrackedMotion:
     """Step scipy's integrator from sample to sample; its first step is the last one's length."""
     from scipy.integrate import RK45
 
@@ -534,10 +525,6 @@ def _checked(robot: Robot, tau: FloatArray, start: State) -> tuple[FloatArray, S
     check_shape(q, str(robot.n_joints), "start[0]")
     check_shape(dq, str(robot.n_joints), "start[1]")
     return tau, (q, dq)
-
-
-LONGEST_STEP = 5e-4  # s, of integration
-LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may move without making them unstable
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -599,11 +586,6 @@ def design_inertia(robot: Robot, motion: Motion, chi: FloatArray | None = None) 
         lightness = np.linalg.eigvals(np.linalg.solve(M, np.diag(inertia)[None]))
         inertia = inertia * min(1.0, LIGHTEST / float(np.abs(lightness).max()))
     return inertia
-
-
-STEADY, HELD = 0.25, 0.02  # damping ratios: that gains are lowered to, and below which no loop is simulated
-DAMPED = 0.1  # least damping ratio along a motion with which gains stay as they are
-_SWEEPS, _TAKEN = 4, 0.6  # over the joints, whose gains rise each time by this share of what stays stable
 
 
 def loop_poles(servo: Servo, masses: FloatArray) -> NDArray[np.complex128]:

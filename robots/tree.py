@@ -151,14 +151,8 @@ def chain(tree: Tree) -> Chain:
         joint_constants(tree.before[j], tree.axis[j], tree.after[j], bool(tree.sliding[j])) for j in range(tree.n_links)
     ]
     supports, pair_start, pair_joint, pair_above = pairs(tree.parents, tree.coupling)
+    parents = tree.parents
+    coupling = tree.coupling
     return Chain(
-        tree.parents,
-        np.array(constants),
-        tree.coupling,
-        tree.offset,
-        tree.gravity,
-        supports,
-        pair_start,
-        pair_joint,
-        pair_above,
+        parents, np.array(constants), coupling, tree.offset, tree.gravity, supports, pair_start, pair_joint, pair_above
     )

@@ -40,6 +40,8 @@ START_EFFICIENCY = 0.95  # not 1: it tells the two sides apart
 
 
 Drift = Literal["none", "linear", "each run"]
+_COUNTS = ("repetitions", "n_repetitions", "periods", "n_periods")
+LOAD_NAMES = tuple(f"{component}L" for component in LINK_COMPONENTS)  # XXL … ML, at the origin of the link's frame
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -190,8 +192,7 @@ def motor_torque(system: Equations, theta: FloatArray) -> tuple[FloatArray, Floa
 
 def arm_slope(system: Equations, theta: FloatArray) -> FloatArray:
     """∂F/∂z of the arm's deviations in units of their standard deviations, (n_rows, n_arm)."""
-    where = system.unknowns
-    carried = system.carried + system.load @ theta[where.load]
+    carried = system.carried + system.load @ theta[system.unknowns.load]
     gain, _ = _losses(system, carried, efficiencies(system, theta))
     return np.asarray(gain[:, None] * system.arm_carried + system.arm_driven)
 
@@ -234,7 +235,8 @@ def covariance_root(task: LoadTask) -> FloatArray:
 
     Friction is among the unknowns, so its covariance is left out.
     """
-    C = arm_uncertainty(task.arm, layout(task.robot).friction_columns)
+    C, friction = task.arm.covariance.copy(), list(layout(task.robot).friction_columns)
+    C[friction], C[:, friction] = 0.0, 0.0
     scale = np.sqrt(np.diag(C))
     used = scale > 0.0
     values, V = np.linalg.eigh(C[np.ix_(used, used)] / np.outer(scale[used], scale[used]))
@@ -244,13 +246,6 @@ def covariance_root(task: LoadTask) -> FloatArray:
     root = np.zeros((len(C), int(kept.sum())))
     root[used] = scale[used, None] * V[:, kept] * np.sqrt(values[kept])
     return root
-
-
-def arm_uncertainty(arm: Arm, friction: Sequence[int]) -> FloatArray:
-    """Keep the covariance of links and rotors."""
-    C = arm.covariance.copy()
-    C[list(friction)], C[:, list(friction)] = 0.0, 0.0
-    return C
 
 
 def _losses(system: Equations, carried: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -327,10 +322,8 @@ def run_from_torques(robot: Robot, q: FloatArray, tau: FloatArray, *, periods: P
     motion = harmonic_motion(position.mean, periods.harmonics, sample_rate_hz=periods.sample_rate_hz)
     sigma = np.sqrt(torque.noise_variance / torque.n_repetitions)
     still = sigma == 0.0  # a motor that was not recorded, or held by its brake
-    settings: dict[str, float | str] = {
-        "n_periods": float(torque.n_repetitions),
-        "dropped": float(periods.drop_periods),
-    }
+    counts = {"n_periods": torque.n_repetitions, "dropped": periods.drop_periods}
+    settings: dict[str, float | str] = {key: float(count) for key, count in counts.items()}
     steps = (Step("average periods", settings), Step("harmonics", {"kept": str(periods.harmonics)}))
     return LoadRun(run, motion, torque.mean, np.where(still, 1.0, sigma), steps=steps)
 
@@ -349,22 +342,11 @@ def run_from_samples(robot: Robot, samples: Samples, *, sigma: FloatArray | None
     return LoadRun(samples.run, samples.motion, tau, np.ones(robot.n_joints) if sigma is None else sigma)
 
 
-def moving_axes(runs: Sequence[LoadRun]) -> BoolArray:
-    """Mark the joints that move in any of the runs, (n_joints,)."""
-    return np.asarray(np.any([np.ptp(run.motion.q, axis=0) > STILL for run in runs], axis=0))
-
-
 def abba(n_blocks: int = 1) -> tuple[bool, ...]:
     """Order runs as bare, loaded, loaded, bare: whatever drifts steadily is then the same with the load as without."""
     if n_blocks < 1:
         raise ValueError(f"n_blocks is {n_blocks}, expected 1 or more")
     return (False, True, True, False) * n_blocks
-
-
-_COUNTS = ("repetitions", "n_repetitions", "periods", "n_periods")
-
-
-LOAD_NAMES = tuple(f"{component}L" for component in LINK_COMPONENTS)  # XXL … ML, at the origin of the link's frame
 
 
 def exact_arm(robot: Robot, chi: FloatArray | None = None) -> Arm:
@@ -390,12 +372,11 @@ def load_task(
         raise ValueError("there are no runs to learn a load from; give at least one with the load on")
     for run in runs:
         if run.tau.shape[1] != robot.n_joints:
-            raise ValueError(
-                f"run {run.run!r} has {run.tau.shape[1]} motors, expected {robot.n_joints} of {robot.name}"
-            )
+            sentence = f"run {run.run!r} has {run.tau.shape[1]} motors, expected {robot.n_joints} of {robot.name}"
+            raise ValueError(sentence)
     if not any(run.loaded for run in runs):
         raise ValueError("no run has the load on; mark those that do as loaded")
-    axes = moving_axes(runs)
+    axes = np.any([np.ptp(run.motion.q, axis=0) > STILL for run in runs], axis=0)
     axes[list(robot.locked)] = False
     if not axes.any():
         raise ValueError("no axis moves in these runs; for poses held, use static_load")
@@ -410,9 +391,8 @@ def load_task(
 def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:
     """Name what is unknown; `n_arm` deviations of the arm, if it may be corrected."""
     params, names, units = layout(task.robot), list(LOAD_NAMES), list(LINK_UNITS)
-    suffixes = {"none": ("",), "linear": ("", " drift"), "each run": tuple(f" in {run.run}" for run in runs)}[
-        task.drift
-    ]
+    each = tuple(f" in {run.run}" for run in runs)
+    suffixes = {"none": ("",), "linear": ("", " drift"), "each run": each}[task.drift]
     for column in task.friction:
         names += [params.names[column] + suffix for suffix in suffixes]
         units += [params.units[column] + ("/time" if suffix == " drift" else "") for suffix in suffixes]
@@ -424,6 +404,5 @@ def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:
     count = n_arm if task.learn_arm else 0
     names += [f"arm {k + 1}" for k in range(count)]
     units += ["1"] * count
-    return Unknowns(
-        tuple(names), tuple(units), slice(0, 10), friction, efficiency, axes, slice(efficiency.stop, len(names))
-    )
+    load = slice(0, 10)
+    return Unknowns(tuple(names), tuple(units), load, friction, efficiency, axes, slice(efficiency.stop, len(names)))

@@ -40,6 +40,29 @@ from excitor.robots.inertia import Consistency, check_consistency, parameters_of
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 
+Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
+CENTER_NAMES = ("m", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
+CENTER_UNITS = ("kg", "m", "m", "m", *("kg m2",) * 6)
+REACH = 1.959963984540054  # standard deviations of a 95 % interval
+_ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
+MEANING: dict[Status, str] = {
+    "gradient": "no direction lowers the cost",
+    "step": "steps no longer change the parameters",
+    "cost": "steps no longer lower the cost",
+    "iterations": "the limit of iterations was reached",
+    "not finite": "the model is not finite at the start",
+}
+TOLERANCE = 1e-3  # of a parameter's standard deviation
+ROUNDING = 1e-12  # of the parameters: smaller steps are rounding
+RANK_TOLERANCE = 1e-7  # of column-normalised singular values of J
+_CRAWL_STEPS, _CRAWL = 5, 30.0  # so many steps that together gain less than one of that many tolerances
+_STEPS_UPHILL = 30  # in a row: the damping has then grown beyond any use
+POOR_CONDITION = 1e3
+ALIKE = 0.98  # correlation from which a friction and an efficiency are hardly distinguishable
+EFFICIENCIES = (0.3, 1.05)  # beyond, something else is called efficiency
+_SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadAtCenter:
@@ -76,9 +99,6 @@ class LoadAtCenter:
     def high(self) -> FloatArray:
         """Upper ends of the 95 % intervals, (10,)."""
         return np.asarray(self.values + REACH * self.sigma)
-
-
-Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -189,8 +209,7 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
     n_rows, names = len(system), task.robot.joint_names
     axes = np.flatnonzero(task.axes)
     raw = (r * np.append(system.sigma, np.ones(len(r) - n_rows)))[:n_rows]
-    norms = np.linalg.norm(J, axis=0)
-    spectrum = np.linalg.svd(triangle(J / norms), compute_uv=False)
+    spectrum = np.linalg.svd(triangle(J / np.linalg.norm(J, axis=0)), compute_uv=False)
     return LoadEstimate(
         method=method,
         names=where.names,
@@ -218,16 +237,15 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
     R = triangle(J)
-    check_full(R, system.unknowns.names)
+    if undetermined := undetermined_names(R, system.unknowns.names):
+        raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
     data = J[:n_rows]
     middle = J[n_rows:].T @ J[n_rows:]
-    equations_ = labelled(system, data, r[:n_rows])
-    for entry in whiteness(equations_, r[:n_rows]):
+    for entry in whiteness(labelled(system, data, r[:n_rows]), r[:n_rows]):
         rows = system.axis == system.task.robot.joint_names.index(entry.joint)
         variance = float(np.mean(r[:n_rows][rows] ** 2)) * n_rows / max(n_rows - n, 1)
         middle += variance * entry.inflation * (data[rows].T @ data[rows])
-    half = _solve_gram(R, middle)
-    noise = _solve_gram(R, half.T)
+    noise = _solve_gram(R, _solve_gram(R, middle).T)
     arm = np.zeros((n, n))
     if not system.task.learn_arm and system.arm_root.shape[1]:
         taken = _solve_gram(R, data.T @ (arm_slope(system, theta) / system.sigma[:, None]))
@@ -250,13 +268,6 @@ def labelled(system: Equations, J: FloatArray, y: FloatArray) -> Regression:
         sample=system.sample,
         variance=None,
     )
-
-
-def check_full(R: FloatArray, names: Sequence[str]) -> None:
-    """Raise RankDeficient where a triangle cannot be inverted."""
-    undetermined = undetermined_names(R, names)
-    if undetermined:
-        raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
 
 
 def _solve_gram(R: FloatArray, right: FloatArray) -> FloatArray:
@@ -348,8 +359,7 @@ def _at(system: Equations, theta: FloatArray) -> _Point:
 
 def _newton(system: Equations, point: _Point, mu: float) -> tuple[FloatArray, float]:
     """Solve (JᵀJ + μ B) Δ = Jᵀr - μ b: the step, and twice the decrease predicted by the quadratic model."""
-    inverse = np.linalg.inv(point.P)
-    turned = inverse @ _BASIS
+    turned = np.linalg.inv(point.P) @ _BASIS
     H, g = point.J.T @ point.J, point.J.T @ point.residual
     load = system.unknowns.load
     H[load, load] += mu * np.einsum("iab,jba->ij", turned, turned)
@@ -442,12 +452,6 @@ def motor_regression(task: LoadTask, runs: Sequence[LoadRun], columns: IntArray)
     )
 
 
-CENTER_NAMES = ("m", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
-CENTER_UNITS = ("kg", "m", "m", "m", *("kg m2",) * 6)
-REACH = 1.959963984540054  # standard deviations of a 95 % interval
-_ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
-
-
 def at_center(phi: FloatArray, covariance: FloatArray) -> LoadAtCenter:
     """Move parameters at the frame's origin (10,), and their covariance, to the centre of gravity."""
     T = center_slope(phi)
@@ -482,23 +486,6 @@ def _moments(phi: FloatArray) -> tuple[FloatArray, float]:
     if m == 0.0:
         raise ExcitorError("the load's mass is 0, so it has no centre of gravity; was the load on the robot?")
     return np.asarray(phi[6:9]), m
-
-
-Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
-
-
-MEANING: dict[Status, str] = {
-    "gradient": "no direction lowers the cost",
-    "step": "steps no longer change the parameters",
-    "cost": "steps no longer lower the cost",
-    "iterations": "the limit of iterations was reached",
-    "not finite": "the model is not finite at the start",
-}
-TOLERANCE = 1e-3  # of a parameter's standard deviation
-ROUNDING = 1e-12  # of the parameters: smaller steps are rounding
-RANK_TOLERANCE = 1e-7  # of column-normalised singular values of J
-_CRAWL_STEPS, _CRAWL = 5, 30.0  # so many steps that together gain less than one of that many tolerances
-_STEPS_UPHILL = 30  # in a row: the damping has then grown beyond any use
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -553,12 +540,10 @@ def levenberg_marquardt(
 
 def covariance(fit: NonlinearFit, names: Sequence[str]) -> FloatArray:
     """(JᵀJ)⁻¹ of rows divided by their noise, (n_params, n_params); RankDeficient names inseparable parameters."""
-    undetermined = undetermined_names(fit.R, names)
-    if undetermined:
-        raise RankDeficient(
-            f"the data do not separate {', '.join(undetermined)}; fix one, or add a motion that separates them",
-            undetermined,
-        )
+    if undetermined := undetermined_names(fit.R, names):
+        which = ", ".join(undetermined)
+        sentence = f"the data do not separate {which}; fix one, or add a motion that separates them"
+        raise RankDeficient(sentence, undetermined)
     norms = np.linalg.norm(fit.R, axis=0)
     inverse = scipy.linalg.solve_triangular(fit.R / norms, np.eye(len(norms))) / norms[:, None]
     return np.asarray(inverse @ inverse.T)
@@ -605,9 +590,8 @@ def _at_nonlinear(evaluate: Evaluate, x: FloatArray) -> _Iterate:
 def _step(point: _Iterate, D: FloatArray, damping: float) -> FloatArray:
     """Solve the damped equations as least squares: [R; √μ D] Δ = [z; 0]."""
     n = len(point.x)
-    T = triangle(
-        np.column_stack([np.vstack([point.R, np.sqrt(damping) * np.diag(D)]), np.append(point.z, np.zeros(n))])
-    )
+    rows = np.column_stack([np.vstack([point.R, np.sqrt(damping) * np.diag(D)]), np.append(point.z, np.zeros(n))])
+    T = triangle(rows)
     return np.asarray(scipy.linalg.solve_triangular(T[:n, :n], T[:n, n]))
 
 
@@ -619,12 +603,6 @@ def _norms(R: FloatArray) -> FloatArray:
 def _ended(point: _Iterate, status: Status, iterations: int, evaluations: int, history: list[float]) -> NonlinearFit:
     residual = np.where(np.isfinite(point.residual), point.residual, 0.0)
     return NonlinearFit(point.x, point.R, residual, status, iterations, evaluations, tuple(history))
-
-
-POOR_CONDITION = 1e3
-ALIKE = 0.98  # correlation from which a friction and an efficiency are hardly distinguishable
-EFFICIENCIES = (0.3, 1.05)  # beyond, something else is called efficiency
-_SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -699,24 +677,14 @@ def diagnose_load(task: LoadTask, runs: Sequence[LoadRun], theta: FloatArray | N
     theta = linear_start(system) if theta is None else theta
     found = load_rank(system, theta)
     if found.rank < len(found.names):
-        data: dict[str, float | str | tuple[str, ...]] = {
-            "rank": float(found.rank),
-            "unknowns": float(len(found.names)),
-            "combinations": found.combinations,
-        }
+        data: dict[str, float | str | tuple[str, ...]] = {"rank": float(found.rank)}
+        data |= {"unknowns": float(len(found.names)), "combinations": found.combinations}
         return (Finding("unusable", "load rank", rank_sentence(found), _remedy(system, found), data),)
     findings = []
     if found.condition > POOR_CONDITION:
         sentence = f"the motions hardly separate the unknowns: condition {found.condition:.0f}"
-        findings.append(
-            Finding(
-                "doubtful",
-                "load condition",
-                sentence,
-                "let the axis before the wrist move too, and the wrist cover its range",
-                {"condition": found.condition},
-            )
-        )
+        remedy = "let the axis before the wrist move too, and the wrist cover its range"
+        findings.append(Finding("doubtful", "load condition", sentence, remedy, {"condition": found.condition}))
     return (*findings, *_alike(system, theta), *_impossible(system, theta))
 
 
@@ -733,15 +701,10 @@ def _alike(system: Equations, theta: FloatArray) -> list[Finding]:
             alike = abs(float(loss @ friction)) / size if size > 0.0 else 0.0
             if alike > ALIKE:
                 name, other = where.names[where.efficiency.start + k], where.names[column]
-                found.append(
-                    Finding(
-                        "note",
-                        "load losses",
-                        f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes",
-                        "their sum is well determined and the load is not affected; do not quote either alone",
-                        {"correlation": alike, "parameters": (name, other)},
-                    )
-                )
+                sentence = f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes"
+                remedy = "their sum is well determined and the load is not affected; do not quote either alone"
+                data: dict[str, float | str | tuple[str, ...]] = {"correlation": alike, "parameters": (name, other)}
+                found.append(Finding("note", "load losses", sentence, remedy, data))
     return found
 
 
@@ -750,21 +713,14 @@ def _impossible(system: Equations, theta: FloatArray) -> list[Finding]:
     found = []
     for k in range(where.efficiency.start, where.efficiency.stop):
         if not EFFICIENCIES[0] <= theta[k] <= EFFICIENCIES[1]:
-            found.append(
-                Finding(
-                    "doubtful",
-                    "load losses",
-                    f"{where.names[k]} comes out as {theta[k]:.2f}, which no gear has",
-                    "check the sign and scale of that motor's current, or give the efficiencies",
-                    {"value": float(theta[k])},
-                )
-            )
+            sentence = f"{where.names[k]} comes out as {theta[k]:.2f}, which no gear has"
+            remedy = "check the sign and scale of that motor's current, or give the efficiencies"
+            found.append(Finding("doubtful", "load losses", sentence, remedy, {"value": float(theta[k])}))
     return found
 
 
 def _remedy(system: Equations, found: LoadRank) -> str:
-    load_only = all(not np.any(np.abs(row[10:]) > _SMALL) for row in found.open_directions)
-    if load_only:
+    if all(not np.any(np.abs(row[10:]) > _SMALL) for row in found.open_directions):
         still = [name for name, moves in zip(system.task.robot.joint_names, system.task.axes, strict=True) if not moves]
         if still:
             return f"let another axis move a little too, such as {still[-1]}, or know the mass beforehand"
@@ -774,8 +730,6 @@ def _remedy(system: Equations, found: LoadRank) -> str:
 
 def _reduced(flat: FloatArray) -> FloatArray:
     """Reduce a basis of directions to one with few shared parameters: echelon form by columns."""
-    import scipy.linalg
-
     if not len(flat):
         return flat
     order = scipy.linalg.qr(flat, mode="r", pivoting=True)[1][: len(flat)]

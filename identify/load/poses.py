@@ -97,12 +97,10 @@ def static_load(
         )
     count = Z.shape[1]  # deviations of the arm, in units of their standard deviations, pulled to 0
     system = np.vstack([np.column_stack([W, Z]), np.column_stack([np.zeros((count, 4)), np.eye(count)])])
-    target = np.append(y, np.zeros(count))
-    solution = scipy.linalg.lstsq(system, target)[0]
+    solution = scipy.linalg.lstsq(system, np.append(y, np.zeros(count)))[0]
     inverse = scipy.linalg.pinv(system)
     r = y - np.column_stack([W, Z]) @ solution
-    excess = max(1.0, float(r @ r) / max(len(y) - 4, 1))
-    scatter = np.append(np.full(len(y), excess), np.ones(count))
+    scatter = np.append(np.full(len(y), max(1.0, float(r @ r) / max(len(y) - 4, 1))), np.ones(count))
     C = ((inverse * scatter) @ inverse.T)[:4, :4]
     return _static_load(solution[:4], C, float(np.sqrt(np.mean(r**2))), len(y))
 

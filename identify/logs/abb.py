@@ -8,36 +8,17 @@ import numpy as np
 from excitor.identify.log import Recording
 from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
-    Layout,
-    Rule,
     TextTable,
     example_table,
     find_dialect,
     is_number,
+    layout_named,
     layout_of,
     read_text_table,
     recording_of,
 )
 
-CLIENT = Layout(
-    "time_s",
-    ("ref_.+_deg", "pos_.+_deg"),
-    (
-        Rule("ref_(?P<joint>.+)_deg", "position", "deg", "reference", "joint"),
-        Rule("pos_(?P<joint>.+)_deg", "position", "deg", "measured", "joint"),
-        Rule("planned_(?P<joint>.+)_deg", "position", "deg", "reference", "joint"),
-        # torqueRef is what the drives are asked for: whoever takes it for the torque says so by its side and unit
-        Rule(r"torque_(?P<joint>\d+)", None),
-        Rule(r"test_(?P<joint>\d+)", None),
-        Rule("mark", "marker", "1"),
-        Rule("computer_s", "time", "s"),
-    ),
-)
-_JOINTS = Rule(r"J(?P<joint>\d+)", "position", "deg", "measured", "joint")
-RECORDER = Layout("timestamp", ("cmdnum", r"J\d+"), (_JOINTS,))
-_LAYOUTS = (CLIENT, RECORDER)
-# Lines of a second RAPID task: which test signals it sends is in the task, not in the text.
-SIGNALS = Layout("t_ms", (), (Rule(r"signal_(?P<joint>\d+)", None),), "ms")
+_LAYOUTS = (layout_named("abb client"), layout_named("abb recorder"))
 _UNKNOWN = (
     "lines of time in ms and signals; which test signals they are, and on which side, the text does not say "
     "(4000 position deg, 4001 speed deg/s, 4002 torque N m)"
@@ -70,7 +51,7 @@ def read(path: Path) -> Recording:
     table = read_text_table(path, header=False)
     names = ("t_ms", *(f"signal_{k}" for k in range(1, table.values.shape[1])))
     table = TextTable(path, names, table.values, table.rows, table.words, table.notes)
-    recording = recording_of(table, FORMAT.name, SIGNALS)
+    recording = recording_of(table, FORMAT.name, layout_named("abb signals"))
     return replace(recording, notes=(*recording.notes, _UNKNOWN))
 
 

@@ -344,8 +344,7 @@ def _numeric(arrow: Any, kind: Any) -> bool:
 def _column(column: Any) -> FloatArray:
     import pyarrow as pa
 
-    values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return np.asarray(values, dtype=np.float64)
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _check_size(numbers: int, arrays: int) -> None:

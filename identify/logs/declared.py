@@ -13,6 +13,19 @@ from excitor.robots.errors import InvalidLog
 
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
 Side = Literal["joint", "motor"]
+# Units by kind, with what turns them into SI.
+UNITS: dict[str, dict[str, float]] = {
+    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
+    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
+    "current": {"A": 1.0, "mA": 1e-3},
+}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+KINDS = get_args(Kind)
+_ALIASES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "torque"}
+_SI = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s2", "torque": "N m", "current": "A"}
+_OTHERS = ("time", "time_unit")
 
 
 class Columns(BaseModel):
@@ -42,24 +55,11 @@ class ColumnMap(BaseModel):
     header: bool = True
 
 
-# Units by kind, with what turns them into SI.
-UNITS: dict[str, dict[str, float]] = {
-    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
-    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
-    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
-    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
-    "current": {"A": 1.0, "mA": 1e-3},
-}
-
-
 def unit_factor(path: Path | str, kind: Kind, unit: str | None) -> float:
     """Find a unit's factor to SI."""
     if unit not in UNITS[kind]:
         raise InvalidLog(path, f"{kind} in {unit!r} is not known; expected one of {', '.join(UNITS[kind])}")
     return UNITS[kind][unit]
-
-
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
@@ -74,12 +74,6 @@ def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
         return np.diag(np.array(given, dtype=np.float64))
     sentence = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
     raise InvalidLog(path, f"{sentence}, or a matrix that can be inverted")
-
-
-KINDS = get_args(Kind)
-_ALIASES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "torque"}
-_SI = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s2", "torque": "N m", "current": "A"}
-_OTHERS = ("time", "time_unit")
 
 
 def column_map(columns: Mapping[str, Any], sample_rate_hz: float | None = None, where: str = "columns") -> ColumnMap:
@@ -102,18 +96,9 @@ def column_map(columns: Mapping[str, Any], sample_rate_hz: float | None = None, 
         if unknown or not names:
             sentence = f"has the key {sorted(unknown)[0]!r}" if unknown else "names no columns"
             raise InvalidLog(where, f"{key!r} {sentence}; expected columns, and unit, side and scale where they differ")
-        signals.append(
-            Columns(
-                kind=cast(Kind, kind),
-                columns=names,
-                unit=entry.get("unit", _SI[kind]),
-                side=entry.get("side", "joint"),
-                scale=entry.get("scale", 1.0),
-            )
-        )
-    return ColumnMap(
-        signals=signals,
-        time=columns.get("time"),
-        time_unit=columns.get("time_unit", "s"),
-        sample_rate_hz=sample_rate_hz,
-    )
+        unit = entry.get("unit", _SI[kind])
+        side = entry.get("side", "joint")
+        scale = entry.get("scale", 1.0)
+        signals.append(Columns(kind=cast(Kind, kind), columns=names, unit=unit, side=side, scale=scale))
+    time = columns.get("time")
+    return ColumnMap(signals=signals, time=time, time_unit=columns.get("time_unit", "s"), sample_rate_hz=sample_rate_hz)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
+from excitor.identify.log import Channel, ChannelSide, Clock, Recording
 from excitor.identify.logs.opened import Head, LogFormat, check_file, head, partner, read_lines
+from excitor.identify.logs.table import layout_named
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -24,24 +25,7 @@ _UNITS = {
     "n m": "N m", "°/s": "deg/s", "deg/s": "deg/s", "grad/s": "deg/s", "rad/s": "rad/s", "1/min": "rpm", "u/min": "rpm",
     "rpm": "rpm", "mm/s": "mm/s", "°c": "degC",
 }  # fmt: skip
-# Names as German and English controllers write them; blanks, hyphens and case do not count.
-_AXES: tuple[tuple[str, Quantity, Role], ...] = (
-    (r"axispos_?cmd\w*?(\d{1,3})", "position", "reference"),
-    (r"axisvel_?cmd\w*?(\d{1,3})", "velocity", "reference"),
-    (r"axispos_?act\w*?(\d{1,3})", "position", "measured"),
-    (r"axisvel_?act\w*?(\d{1,3})", "velocity", "measured"),
-)
-_DRIVES: tuple[tuple[str, Quantity, Role], ...] = (
-    (r"sollposition|(command|set|setpoint|nominal)position", "position", "reference"),
-    (r"istposition|(actual|measured)position", "position", "measured"),
-    (r"sollgeschwindigkeit|(command|set|setpoint|nominal)(velocity|speed)", "velocity", "reference"),
-    (r"istgeschwindigkeit|(actual|measured)(velocity|speed)", "velocity", "measured"),
-    (r"istmoment|istdrehmoment|(actual|measured)torque", "torque", "measured"),
-    (r"sollmoment|solldrehmoment|(command|set|setpoint|nominal)torque", "torque", "reference"),
-    (r"iststrom|(actual|measured)current", "current", "measured"),
-    (r"sollstrom|(command|set|setpoint|nominal)current", "current", "reference"),
-    (r"motortemperatur|motortemperature", "temperature", "measured"),
-)
+_AXES, _DRIVES = (layout_named(name).rules for name in ("kuka axes", "kuka drives"))
 _DRIVE = re.compile(r"#(\d{1,3})$")
 
 
@@ -69,8 +53,7 @@ def read(path: Path) -> Recording:
     notes: list[str] = []
     files = _header_files(path)
     for file in files:
-        part = file.stem.removeprefix(_trace(file)).lstrip("_")
-        found, remarks = _read_pair(file, part)
+        found, remarks = _read_pair(file, file.stem.removeprefix(_trace(file)).lstrip("_"))
         channels += found
         notes += [f"{file.name}: {note}" for note in remarks]
     notes.insert(0, f"{len(files)} files of the trace are read: {', '.join(file.name for file in files)}")
@@ -143,11 +126,11 @@ def _channel(file: Path, part: str, header: _Header, values: FloatArray, clock: 
     known = _UNITS.get(unit.lower(), unit or None)
     drive = _DRIVE.search(part)
     side: ChannelSide = "motor" if drive else "joint"
-    for pattern, kind, role in _DRIVES if drive else _AXES:
-        found = re.fullmatch(pattern, plain)
+    for rule in _DRIVES if drive else _AXES:
+        found = re.fullmatch(rule.pattern, plain)
         if found:
             joint = int(drive[1] if drive else found[1]) - 1
-            return Channel(label, values, clock, kind, joint, role, side, known, name if drive else "")
+            return Channel(label, values, clock, rule.kind, joint, rule.role, side, known, name if drive else "")
     if drive:
         return Channel(label, values, clock, joint=int(drive[1]) - 1, unit=known, stem=name)
     return Channel(label, values, clock, unit=known)

@@ -98,10 +98,14 @@ def read_matlab_means(path: str | Path, fields: Fields, *, run: str | None = Non
 def read_arrays(path: str | Path, fields: Mapping[str, str]) -> dict[str, FloatArray]:
     """Read chosen fields as finite two-dimensional arrays (key -> field), degrees turned into radians."""
     arrays, left = read_version_5(Path(path))
-    for field in fields.values():
+    found = {}
+    for key, field in fields.items():
         if field not in arrays:
             raise InvalidLog(path, _absent(arrays, left, field))
-    return {key: _in_radians(field, _checked(path, field, arrays[field])) for key, field in fields.items()}
+        table = _checked(path, field, arrays[field])
+        degrees = any(name.startswith(DEGREES) for name in (field, field.rpartition(".")[2]))
+        found[key] = np.radians(table) if degrees else table
+    return found
 
 
 def _absent(arrays: Mapping[str, FloatArray], left: Mapping[str, str], field: str) -> str:
@@ -136,10 +140,6 @@ def _checked(path: str | Path, field: str, value: FloatArray) -> FloatArray:
     return value
 
 
-def _in_radians(field: str, table: FloatArray) -> FloatArray:
-    return np.radians(table) if field.rpartition(".")[2].startswith(DEGREES) or field.startswith(DEGREES) else table
-
-
 def _sample_rate_hz(path: str | Path, time: FloatArray, n_samples: int, field: str) -> float:
     """Compute the rate of even sampling; a backward, repeated or missing time is refused with its row."""
     if len(time) != n_samples:
@@ -153,9 +153,8 @@ def _sample_rate_hz(path: str | Path, time: FloatArray, n_samples: int, field: s
     uneven = np.abs(intervals - usual) > UNEVEN * usual
     if uneven.any():
         k = int(np.argmax(uneven))
-        raise InvalidLog(
-            path, f"{field} goes from {time[k]:g} s to {time[k + 1]:g} s, expected steps of {usual:g} s", k + 2
-        )
+        sentence = f"{field} goes from {time[k]:g} s to {time[k + 1]:g} s, expected steps of {usual:g} s"
+        raise InvalidLog(path, sentence, k + 2)
     return float((n_samples - 1) / (time[-1] - time[0]))
 
 

@@ -17,6 +17,7 @@ from excitor.robots.errors import InvalidLog
 
 LARGEST = 2**30  # bytes of all arrays
 _MOST = 1000  # arrays
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, NotImplementedError, RuntimeError)
 _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
@@ -33,15 +34,7 @@ def read(path: Path) -> Recording:
     try:
         with zipfile.ZipFile(path) as archive:
             return arrays_recording(path, "npz", _arrays(path, archive))
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except _DAMAGED as error:
         raise InvalidLog(path, f"is a damaged archive: {str(error)[:120] or type(error).__name__}") from None
     except (ValueError, UnicodeError, OverflowError) as error:  # a name or a date that zipfile cannot take
         raise InvalidLog(path, f"is a damaged archive: {str(error)[:120]}") from None

@@ -27,6 +27,9 @@ from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
+STILL = 1e-3  # of a joint's travel: less is standing still
+_EFFORTS = ("torque", "current", "effort")
+
 
 def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = (), span: Span | None = None) -> Log:
     """Read a log as a campaign declares it: plain tables by their column map, others by their format's definitions.
@@ -47,10 +50,6 @@ def _is_plain(path: Path, declared: ColumnMap) -> bool:
     if not declared.signals or not timed:
         return False
     return not path.exists() or all(FORMATS[name].table for name in sniff(path)[:1])
-
-
-STILL = 1e-3  # of a joint's travel: less is standing still
-_EFFORTS = ("torque", "current", "effort")
 
 
 @dataclass(frozen=True)
@@ -170,9 +169,8 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
     own = units.get(channel.unit or "")
     if declared is None:
         if own is None:
-            sentence = (
-                f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
-            )
+            name = channel.name
+            sentence = f"the unit of {name} is {channel.unit!r}" if channel.unit else f"{name} has no unit"
             raise InvalidLog(recording.path, f"{sentence}; declare unit = one of {', '.join(units)}")
         return own
     factor = unit_factor(recording.path, kind, declared)
@@ -213,15 +211,12 @@ def _is_whole(group: list[Channel]) -> bool:
 def _without_effort(recording: Recording) -> list[_Part]:
     """Raise InvalidLog where the only torques are a model's or commands; return no parts otherwise."""
     kinds = ("torque_model", *_EFFORTS)
-    others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
+    unmeasured = [c for c in recording.channels if c.role != "measured" or c.kind == "torque_model"]
+    others = sorted({c.group for c in unmeasured if c.kind in kinds})
     if others:
         sentence = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
         raise InvalidLog(recording.path, f"{sentence}; record measured ones")
     return []
-
-
-def _is_measured(channel: Channel) -> bool:
-    return channel.role == "measured" and channel.kind != "torque_model"
 
 
 def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -> list[Channel]:
@@ -230,9 +225,8 @@ def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -
     if len(numbers) == len(group):
         if sorted(numbers) != list(range(len(group))):
             sentence = ", ".join(str(k + 1) for k in sorted(numbers))
-            raise InvalidLog(
-                recording.path, f"{group[0].group} is there for joints {sentence} only, expected all from 1 on"
-            )
+            path = recording.path
+            raise InvalidLog(path, f"{group[0].group} is there for joints {sentence} only, expected all from 1 on")
         return sorted(group, key=lambda channel: channel.joint if isinstance(channel.joint, int) else 0)
     names = {channel.joint: channel for channel in group if isinstance(channel.joint, str)}
     if len(names) < len(group):

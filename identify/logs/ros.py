@@ -22,28 +22,27 @@ from zlib import crc32
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
+from excitor.identify.log import Channel, Clock, Recording
 from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file, head, partner
+from excitor.identify.logs.table import Rule, layout_named
 from excitor.robots.errors import InvalidLog
 
 _MOST = 20_000_000  # numbers
-_OTHER: tuple[Quantity | None, str | None, Role] = (None, None, "unknown")
-_KINDS: dict[str, tuple[Quantity | None, str | None, Role]] = {
-    "position": ("position", "rad", "measured"),
-    "velocity": ("velocity", "rad/s", "measured"),
-    "effort": ("effort", None, "measured"),
-    "feedback.positions": ("position", "rad", "measured"),
-    "feedback.velocities": ("velocity", "rad/s", "measured"),
-    "feedback.effort": ("effort", None, "measured"),
-    "reference.positions": ("position", "rad", "reference"),
-    "reference.velocities": ("velocity", "rad/s", "reference"),
-    "reference.accelerations": ("acceleration", "rad/s2", "reference"),
-    "actual.positions": ("position", "rad", "measured"),
-    "actual.velocities": ("velocity", "rad/s", "measured"),
-    "desired.positions": ("position", "rad", "reference"),
-    "desired.velocities": ("velocity", "rad/s", "reference"),
-    "speed_scaling": ("speed_scaling", None, "measured"),
-}
+_KINDS = {rule.pattern: rule for rule in layout_named("ros_bag").rules}
+JOINT_STATE = "sensor_msgs/msg/JointState"
+CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
+NUMBER = "std_msgs/msg/Float64"
+TYPES = (JOINT_STATE, CONTROLLER_STATE, NUMBER)
+SPEED_SCALING = "speed_scaling"  # in the name of a topic of numbers
+_POINT, _MULTI = "trajectory_msgs/JointTrajectoryPoint", "trajectory_msgs/MultiDOFJointTrajectoryPoint"
+_HEADER = "std_msgs/Header header\nstring[] joint_names\n"
+MARK = b"SQLite format 3\0"
+_LARGEST_MESSAGE = 2**26
+_STEPS = 500_000_000  # of SQLite's machine
+MAGIC = b"\x89MCAP0\r\n"
+LARGEST_RECORD = 2**28  # bytes; recorders cut chunks far below
+_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END, _FOOTER = 3, 4, 5, 6, 15, 2
+_CUT_CHUNK = -_CHUNK  # one that the end of the file cuts
 
 
 @dataclass
@@ -184,34 +183,22 @@ def _decoded(
 
 def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]) -> list[Channel]:
     stamps = np.array(one.stamps, dtype=object) - start  # Python's whole numbers: stamps of strangers may be huge
-    t = np.array([float(stamp) for stamp in stamps]) * 1e-9
-    clock = Clock(t, np.array(one.rows))
+    clock = Clock(np.array([float(stamp) for stamp in stamps]) * 1e-9, np.array(one.rows))
     table = np.array(one.values)
     channels, at = [], 0
     for quantity in one.quantities:
-        kind, unit, role = _KINDS.get(quantity, _OTHER)
+        rule = _KINDS.get(quantity, Rule(quantity))
         label = f"{one.topic} {quantity}" if many or not one.names else quantity
-        names = one.names if quantity != "speed_scaling" else (None,)
-        for name in names:
+        for name in one.names if quantity != "speed_scaling" else (None,):
             values = table[:, at]
             at += 1
             full = label if name is None else f"{label}:{name}"
             if np.isnan(values).all():
                 notes.append(f"{full} is no number in any message; it is left out")
                 continue
-            side: ChannelSide = "joint" if kind in ("position", "velocity", "acceleration") else "unknown"
-            channels.append(Channel(full, values, clock, kind, name, role, side, unit, label if name else ""))
+            own = (rule.kind, name, rule.role, rule.side, rule.unit)
+            channels.append(Channel(full, values, clock, *own, label if name else ""))
     return channels
-
-
-JOINT_STATE = "sensor_msgs/msg/JointState"
-CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
-NUMBER = "std_msgs/msg/Float64"
-TYPES = (JOINT_STATE, CONTROLLER_STATE, NUMBER)
-SPEED_SCALING = "speed_scaling"  # in the name of a topic of numbers
-
-_POINT, _MULTI = "trajectory_msgs/JointTrajectoryPoint", "trajectory_msgs/MultiDOFJointTrajectoryPoint"
-_HEADER = "std_msgs/Header header\nstring[] joint_names\n"
 
 
 def _states(names: str, multi: str = "") -> str:
@@ -288,11 +275,6 @@ def decode(kind: str, data: memoryview, variant: int) -> Point:
     return Point(stamp, tuple(message.joint_names), parts)
 
 
-MARK = b"SQLite format 3\0"
-_LARGEST_MESSAGE = 2**26
-_STEPS = 500_000_000  # of SQLite's machine
-
-
 def database_messages(path: Path, types: tuple[str, ...]) -> Iterator[tuple[Topic, int, memoryview]]:
     """Yield (topic, time of recording in ns, content) of messages of these types, in order of time."""
     check_file(path, LARGEST_BINARY)
@@ -338,12 +320,6 @@ def _messages(
             if not isinstance(stamp, int) or not isinstance(data, bytes):
                 raise InvalidLog(path, f"is a damaged bag: a message of {topic.name} has no time or no content")
             yield topic, stamp, memoryview(data)
-
-
-MAGIC = b"\x89MCAP0\r\n"
-LARGEST_RECORD = 2**28  # bytes; recorders cut chunks far below
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END, _FOOTER = 3, 4, 5, 6, 15, 2
-_CUT_CHUNK = -_CHUNK  # one that the end of the file cuts
 
 
 @dataclass

@@ -5,9 +5,12 @@ headings have rules by heading. Tables with other headings give channels by name
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +38,10 @@ from excitor.robots.errors import InvalidLog, did_you_mean
 
 _AT_ROW = re.compile(r"at row (\d+)")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
+LARGEST_VALUE = 1e12  # in any unit anybody writes
+MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
+FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
+_LAYOUTS = tomllib.loads((resources.files("excitor.identify.logs") / "layouts.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,7 @@ def find_dialect(lines: list[str]) -> Dialect:
     for separator in (";", "\t"):
         if all(separator in line for line in lines):
             return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
-    if all("," in line for line in lines):
-        return Dialect(",", False)
-    return Dialect(None, False)
+    return Dialect(",", False) if all("," in line for line in lines) else Dialect(None, False)
 
 
 def is_number(cell: str, dialect: Dialect) -> bool:
@@ -182,12 +187,6 @@ def _bad_cell(path: Path, table: Mapping[int, Sequence[str]], kept: list[int], d
     return None
 
 
-LARGEST_VALUE = 1e12  # in any unit anybody writes
-
-
-MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
-
-
 def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
     """Read a log; faults are raised with their row, repairs are listed in the log's notes."""
     if columns.time is None and columns.sample_rate_hz is None:
@@ -208,9 +207,8 @@ def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
     for entry in columns.signals:
         table = tables[entry.file or ""]
         if len(table.values) != len(main.values):
-            raise InvalidLog(
-                path, f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together"
-            )
+            sentence = f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together"
+            raise InvalidLog(path, sentence)
         if entry.side is None or entry.unit is None:
             raise InvalidLog(path, f"a table of numbers does not define side and unit of {entry.kind}; declare both")
         values, spikes = _signal(path, table, entry)
@@ -297,9 +295,6 @@ def read_table(path: Path, header: bool = True, wanted: Sequence[str | int] | No
     return table
 
 
-FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
-
-
 @dataclass(frozen=True)
 class Rule:
     """Heading pattern of one quantity, joint as `(?P<joint>...)`, with the format's kind, unit, role and side."""
@@ -329,6 +324,14 @@ class Layout:
         return found and not (self.alone and others)
 
 
+def layout_named(name: str) -> Layout:
+    """Take a layout of layouts.toml."""
+    entry = _LAYOUTS[name]
+    rows: list[Any] = [[word or None for word in row] for row in entry["rules"]]
+    rules, unit = tuple(Rule(*row) for row in rows), entry.get("unit", "s") or None
+    return Layout(entry.get("time", ""), tuple(entry.get("needed", ())), rules, unit, entry.get("alone", False))
+
+
 def layout_of(head: Head, layouts: Sequence[Layout]) -> Layout | None:
     """Find the layout whose headings the first line of a file holds."""
     if not head.lines:
@@ -339,14 +342,15 @@ def layout_of(head: Head, layouts: Sequence[Layout]) -> Layout | None:
 
 def known_tables(
     name: str,
-    layouts: Sequence[Layout],
+    names: Sequence[str],
     example: Callable[[Path], object],
     *,
     missing: bool = False,
     grows: bool = False,
     note: str = "",
 ) -> LogFormat:
-    """Make the format of tables with headings in one of these layouts; `missing`: cells may be empty."""
+    """Make the format of tables with headings in one of the layouts of these names; `missing`: cells may be empty."""
+    layouts = [layout_named(one) for one in names]
 
     def fits(head: Head) -> int:
         return 2 if layout_of(head, layouts) else 0

@@ -66,16 +66,12 @@ def _block(lines: list[str]) -> tuple[int, int] | None:
             continue
         end = start
         titles = []
-        while end < len(lines) and lines[end].strip() and not _starts_with_number(lines[end]):
+        while end < len(lines) and lines[end].strip() and not re.match(r"\s*-?\d", lines[end]):
             titles.append(lines[end].split("\t")[0].strip())
             end += 1
         if {"SampleTime[ms]", "Unit", "Data-Type"} & set(titles):
             return start, end
     return None
-
-
-def _starts_with_number(line: str) -> bool:
-    return bool(re.match(r"\s*-?\d", line))
 
 
 def _columns(path: Path, lines: list[str]) -> list[_Column | None]:
@@ -109,8 +105,7 @@ def _table(path: Path, body: list[tuple[int, str]], width: int) -> tuple[FloatAr
     lines = [line.rstrip("\r\n") + "\t" * (width - 1 - line.count("\t")) for _, line in body]
     rows = np.array([number for number, _ in body], dtype=np.int64)
     comma = any("," in line for line in lines)
-    dialect = _Tabs("\t", comma, missing=True)
-    table, _ = numbers(path, lines, rows, width, dialect, left=frozenset())
+    table, _ = numbers(path, lines, rows, width, _Tabs("\t", comma, missing=True), left=frozenset())
     return table, rows, comma
 
 

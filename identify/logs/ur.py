@@ -7,38 +7,19 @@ from excitor.identify.log import Recording
 from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     ANY_NUMBER,
-    Dialect,
-    Layout,
-    Rule,
     TextTable,
     example_table,
     find_dialect,
     headings_of,
     is_number,
+    layout_named,
     read_text_table,
     recording_of,
 )
 from excitor.robots.errors import InvalidLog
 
-_J = r"[_\[]?(?P<joint>\d+)\]?"
 _NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")
-LAYOUT = Layout(
-    "timestamp",
-    ("(actual|target)_.*",),
-    (
-        Rule(f"actual_q{_J}", "position", "rad", "measured", "joint"),
-        Rule(f"actual_qd{_J}", "velocity", "rad/s", "measured", "joint"),
-        Rule(f"actual_current{_J}", "current", "A", "measured", "motor"),
-        Rule(f"target_q{_J}", "position", "rad", "reference", "joint"),
-        Rule(f"target_qd{_J}", "velocity", "rad/s", "reference", "joint"),
-        Rule(f"target_qdd{_J}", "acceleration", "rad/s2", "reference", "joint"),
-        Rule(f"target_current{_J}", "current", "A", "reference", "motor"),
-        Rule(f"target_moment{_J}", "torque_model", "N m", "reference", "joint"),
-        Rule(f"joint_temperatures{_J}", "temperature", "degC", "measured"),
-        Rule("speed_scaling|target_speed_fraction", "speed_scaling", "1"),
-        Rule("output_int_register_24", "marker", "1"),
-    ),
-)
+LAYOUT = layout_named("ur")
 # Without headings: time, then six columns each. Older recorders stop after the currents.
 _LAYOUTS = {1 + 6 * n: ("timestamp", *(f"{name}_{k}" for name in _NAMES[:n] for k in range(6))) for n in (3, 5)}
 
@@ -52,7 +33,11 @@ def fits(head: Head) -> int:
     headings = headings_of(lines[0], dialect)
     if LAYOUT.fits(headings):
         return 2
-    return int(len(headings) in _LAYOUTS and _all_numbers(lines, dialect) and _is_clock(lines, dialect))
+    cells = [dialect.split(line) for line in lines[:5]]
+    if len(headings) not in _LAYOUTS or not all(is_number(cell, dialect) for row in cells for cell in row):
+        return 0
+    stamps = [dialect.number(row[0]) for row in cells]
+    return int(all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps)))
 
 
 def read(path: Path) -> Recording:
@@ -67,15 +52,6 @@ def read(path: Path) -> Recording:
         notes = (f"without headings, {width} columns are taken as {', '.join(_NAMES[: (width - 1) // 6])}",)
         table = TextTable(path, _LAYOUTS[width], table.values, table.rows, table.words, table.notes + notes)
     return recording_of(table, FORMAT.name, LAYOUT)
-
-
-def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
-    return all(is_number(cell, dialect) for line in lines[:5] for cell in dialect.split(line))
-
-
-def _is_clock(lines: list[str], dialect: Dialect) -> bool:
-    stamps = [dialect.number(dialect.split(line)[0]) for line in lines[:5]]
-    return all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps))
 
 
 _EXAMPLE = "timestamp,actual_q_0,actual_q_1,actual_current_0,actual_current_1"

@@ -24,6 +24,8 @@ LONGEST, SHORTEST = 20.0, 5e-4  # m: beyond, the scale is wrong
 _LEVELS = 4  # folders above the URDF's that may hold its package
 _MOST_NODES = 10_000  # of a COLLADA scene, instances counted
 _FOLDERS = {"urdf", "robots", "xacro", "model", "models"}  # of a package that hold URDF files
+_STL = np.dtype([("normal", "<f4", 3), ("vertex", "<f4", (3, 3)), ("attribute", "<u2")])
+_PRIMITIVES = ("triangles", "polylist", "polygons", "trifans", "tristrips")
 
 
 def find_mesh(name: str, urdf: Path) -> Path:
@@ -98,14 +100,10 @@ def check_size(triangles: FloatArray) -> None:
     """Raise ValueError, a sentence, where no part of a robot is that large or small."""
     extent = float(np.ptp(triangles.reshape(-1, 3), axis=0).max())
     if not (extent < LONGEST and np.abs(triangles).max() < LONGEST):
-        raise ValueError(
-            f'reaches {np.abs(triangles).max():.3g} m; is its unit mm, and scale="0.001 0.001 0.001" missing?'
-        )
+        sentence = f'reaches {np.abs(triangles).max():.3g} m; is its unit mm, and scale="0.001 0.001 0.001" missing?'
+        raise ValueError(sentence)
     if extent < SHORTEST:
         raise ValueError(f"is {1e3 * extent:.2g} mm large; correct its scale")
-
-
-_STL = np.dtype([("normal", "<f4", 3), ("vertex", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
 def _stl(data: bytes) -> tuple[FloatArray, str]:
@@ -196,9 +194,8 @@ def _instances(root: Element, ids: Mapping[str, Element]) -> Iterator[tuple[Floa
 def _target(element: Element, ids: Mapping[str, Element], key: str = "url") -> Element:
     name = element.get(key, "")
     if not name.startswith("#") or name[1:] not in ids:
-        raise ValueError(
-            f"is damaged: <{element.tag[:40]}> refers to {name[:60]!r}, which is not in it; export it again"
-        )
+        sentence = f"is damaged: <{element.tag[:40]}> refers to {name[:60]!r}, which is not in it; export it again"
+        raise ValueError(sentence)
     return ids[name[1:]]
 
 
@@ -257,9 +254,6 @@ def _geometry(geometry: Element, ids: Mapping[str, Element]) -> FloatArray:
         points = values.reshape(-1, stride)[:, :3]
         parts.append(_soup(points, np.concatenate([np.zeros((0, 3), dtype=np.int64), *faces])))
     return np.concatenate(parts) if parts else np.zeros((0, 3, 3))
-
-
-_PRIMITIVES = ("triangles", "polylist", "polygons", "trifans", "tristrips")
 
 
 def _faces(primitive: Element) -> IntArray:

@@ -127,18 +127,14 @@ def contradictions(base: Table, given: Table, called: str, links: Mapping[str, s
             yield f"joint[{k}].name: {called} has no joint {joint['name'][:60]!r}; {expected(joint['name'], [*joints])}"
         else:
             yield from _joint_contradictions(joints[joint["name"]], joint, called)
-    yield from _twice(given)
-    yield from _unknown_links(base, given, called, [*joints, "base", *links])
-    for entry in given["frame"] if tables(given.get("frame"), "name") else ():
-        if entry["name"] in links:
-            yield f"frame {entry['name'][:60]!r}.name: is a link of {called}, which is there; choose another name"
-
-
-def _twice(given: Table) -> Iterator[str]:
     for key in ("joint", "frame"):
         names = [entry["name"] for entry in given[key]] if tables(given.get(key), "name") else []
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{key}: {name[:60]!r} is stated {names.count(name)} times; state it once"
+    yield from _unknown_links(base, given, called, [*joints, "base", *links])
+    for entry in given["frame"] if tables(given.get("frame"), "name") else ():
+        if entry["name"] in links:
+            yield f"frame {entry['name'][:60]!r}.name: is a link of {called}, which is there; choose another name"
 
 
 def _unknown_links(base: Table, given: Table, called: str, names: list[str]) -> Iterator[str]:
@@ -157,20 +153,16 @@ def _joint_contradictions(base: Table, given: Table, called: str) -> Iterator[st
     where = f"joint {base['name']!r}"
     for key in given.keys() - set(_OF_A_JOINT):
         hint = did_you_mean(key, _OF_A_JOINT) if key not in base else ""
-        sentence = (
-            f"the joint's place and kind are {called}'s, to be changed there; expected {', '.join(_OF_A_JOINT[1:])}"
-        )
-        yield f"{where}.{key[:60]}: {sentence}{hint}"
+        sentence = f"the joint's place and kind are {called}'s, to be changed there"
+        yield f"{where}.{key[:60]}: {sentence}; expected {', '.join(_OF_A_JOINT[1:])}{hint}"
     own, of_base = given.get("limits"), base.get("limits", {})
     if not isinstance(own, dict):
         return
     for limit in ("position", "velocity", "torque"):
         (stated, key), (widest, base_key) = (_in_si(limits, limit) for limits in (own, of_base))
         if _wider(stated, widest):
-            yield (
-                f"{where}.limits.{key}: is {own[key]}, wider than {called}'s {base_key} = {of_base[base_key]}; "
-                "an overlay may make a limit tighter only"
-            )
+            sentence = f"is {own[key]}, wider than {called}'s {base_key} = {of_base[base_key]}"
+            yield f"{where}.limits.{key}: {sentence}; an overlay may make a limit tighter only"
 
 
 def _in_si(limits: Table, limit: str) -> tuple[Any, str]:

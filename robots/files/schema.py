@@ -16,6 +16,15 @@ from excitor.robots.errors import did_you_mean
 MOST_JOINTS = 100
 LARGEST = 1e12  # no robot needs more, in any unit; products of such numbers do not overflow
 _SMALLEST = 1e-100  # less is 0: its square, or its inverse, could not be written
+# What pydantic appends to a path where a key may have one of several types.
+_TYPE_TAGS = ("float", "int", "str", "literal[", "list[", "function-", "constrained-")
+LONGEST = 4000
+_TOKEN = re.compile(
+    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(.))", re.DOTALL | re.ASCII
+)
+_CONSTANT = ""  # the key of a combination's constant term
+_DIGITS, _POWERS = tuple("0123456789"), tuple("123456789")
+Terms = dict[str, float]
 
 
 def _check_size(value: float) -> float:
@@ -360,10 +369,6 @@ def _keys(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
     return [] if kind is None else list(kind.model_fields)
 
 
-# What pydantic appends to a path where a key may have one of several types.
-_TYPE_TAGS = ("float", "int", "str", "literal[", "list[", "function-", "constrained-")
-
-
 def _key_path(loc: tuple[str | int, ...]) -> str:
     path = ""
     for k, part in enumerate(loc):
@@ -391,21 +396,9 @@ def _sentence(error: Any) -> str:
     return f"is {given}, expected {expected}"
 
 
-LONGEST = 4000
-_TOKEN = re.compile(
-    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(.))", re.DOTALL | re.ASCII
-)
-_CONSTANT = ""  # the key of a combination's constant term
-
-_DIGITS, _POWERS = tuple("0123456789"), tuple("123456789")
-
-Terms = dict[str, float]
-
-
 def number(text: str, constants: Mapping[str, float] | None = None) -> float:
     """Read a number: digits, fractions, products, named constants. ValueError states the fault and its position."""
-    terms = _Reader(text, constants or {}, frozenset()).read()
-    return terms.get(_CONSTANT, 0.0)
+    return _Reader(text, constants or {}, frozenset()).read().get(_CONSTANT, 0.0)
 
 
 def combination(text: str, names: frozenset[str], constants: Mapping[str, float] | None = None) -> Terms:

@@ -50,6 +50,15 @@ from excitor.robots.robot import (
 )
 from excitor.robots.tree import Tree
 
+FREE = (-math.inf, math.inf)
+TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
+_PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
+_Z = np.array([0.0, 0.0, 1.0])
+Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
+_TURNS = ("revolute", "continuous")
+_AXES = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
+_SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -218,10 +227,8 @@ def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tu
 
 def zeros_by_symmetry(params: Layout, reading: Reading) -> BoolArray:
     """Mark the parameters assumed zero."""
-    mask = np.zeros(len(params), dtype=bool)
     given = [name for name in reading.description.assumed_zero if name in params.names or name not in reading.inherited]
-    mask[parameter_indices(given, params, "assumed_zero", reading)] = True
-    return mask
+    return np.isin(np.arange(len(params)), parameter_indices(given, params, "assumed_zero", reading))
 
 
 def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: Reading) -> list[int]:
@@ -250,10 +257,6 @@ def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
     return Limits(position, velocity, acceleration, jerk, np.array(torque))
 
 
-FREE = (-math.inf, math.inf)
-TURN = (-2.0 * math.pi, 2.0 * math.pi)  # about home: the working range of a joint without stops, unless one is stated
-
-
 def is_endless(joint: schema.Joint) -> bool:
     """Return True if a joint has no stops, and no range is stated."""
     return joint.kind == "continuous" and joint.limits.position_deg is joint.limits.position_rad is None
@@ -273,9 +276,6 @@ def in_si(joint: schema.Joint, path: str, quantity: str, reading: Reading) -> tu
         value = getattr(limits, key)
         return tuple(units[key] * x for x in (value if isinstance(value, list) else [value]))
     return TURN if quantity == "position" and is_endless(joint) else None
-
-
-_PER = {"position": "", "velocity": "_s", "acceleration": "_s2", "jerk": "_s3"}
 
 
 def build_frame(
@@ -312,9 +312,8 @@ def build_payload(tool: Frame, reading: Reading) -> Payload | None:
     if payload is None:
         return None
     if tool.link < 0:
-        reading.note(
-            "payload", "the tool rides on the base, so no joint carries the payload; let tool.link name a link"
-        )
+        sentence = "the tool rides on the base, so no joint carries the payload; let tool.link name a link"
+        reading.note("payload", sentence)
     return Payload(tool.link, change_frame(body_parameters(payload, "payload", reading), tool.T_link_frame))
 
 
@@ -376,9 +375,6 @@ def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) ->
             columns = params.link(frame.link)
             rows[:, columns] = rows[:, columns] @ frame_change_matrix(inverse(frame.T_link_frame))
     return DeclaredBase(tuple(declared.parameters), rows, declared.source)
-
-
-_Z = np.array([0.0, 0.0, 1.0])
 
 
 def build_skeleton(reading: Reading) -> Skeleton:
@@ -530,10 +526,6 @@ def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
     return ordered
 
 
-Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
-_TURNS = ("revolute", "continuous")
-
-
 def joint_geometry(joint: schema.Joint, path: str, reading: Reading) -> Geometry:
     """Write a joint's placement as before · M(axis, θ + offset) · after: (before, axis, after, offset)."""
     if joint.mdh is not None:
@@ -580,19 +572,22 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
     coordinates = tuple(k for k, link in enumerate(links) if is_coordinate(link.joint))
     names = [links[k].joint.name for k in coordinates]
     for link in links:
-        for key in ("limits", "locked_deg", "locked_m"):
-            if link.joint.name not in names and getattr(link.joint, key) not in (None, schema.Limits()):
-                reading.note(
-                    f"{link.path}.{key}", "the joint only follows others; give this to the joint that it follows"
-                )
+        if link.joint.name not in names:
+            refuse_driven_keys(link, "only follows others; give this to the joint that it follows", reading)
         for name in link.joint.follows or ():
             if name not in names:
-                reading.note(
-                    f"{link.path}.follows", f"{name!r} is not a joint that moves by itself; {expected(name, names)}"
-                )
+                meant = f"{name!r} is not a joint that moves by itself; {expected(name, names)}"
+                reading.note(f"{link.path}.follows", meant)
     if links and not coordinates:
         reading.note("joint", "every joint follows another; one must move by itself")
     return coordinates
+
+
+def refuse_driven_keys(link: Link, why: str, reading: Reading) -> None:
+    """Refuse keys of driven joints on one that is not."""
+    for key in ("limits", "locked_deg", "locked_m"):
+        if getattr(link.joint, key) not in (None, schema.Limits()):
+            reading.note(f"{link.path}.{key}", f"the joint {why}")
 
 
 def build_tree(skeleton: Skeleton, reading: Reading) -> Tree:
@@ -698,11 +693,9 @@ def current_sigma(drive: schema.Drive, n: int, reading: Reading) -> FloatArray |
 
 def per_joint(values: list[float] | None, n: int, path: str, reading: Reading) -> FloatArray:
     """Read one number a joint; ones where not given."""
-    if values is None or len(values) != n:
-        if values is not None:
-            reading.note(path, f"has {len(values)} entries, expected one for each of the {n} joints")
-        return np.ones(n)
-    return np.array(values)
+    if values is not None and len(values) != n:
+        reading.note(path, f"has {len(values)} entries, expected one for each of the {n} joints")
+    return np.ones(n) if values is None or len(values) != n else np.array(values)
 
 
 def motor_senses(motor_from_joint: FloatArray) -> FloatArray:
@@ -804,10 +797,6 @@ def check_names(mechanism: Mechanism, train: DriveTrain, reading: Reading) -> No
             reading.note("friction", f"{term.parameter!r} is already a parameter of {kinds[term.parameter]}")
 
 
-_AXES = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
-_SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
-
-
 def is_closed(description: schema.Description) -> bool:
     """Return True if the description is of a closed chain."""
     return bool(description.closure) or description.platform is not None
@@ -840,9 +829,8 @@ def read_closed(reading: Reading) -> tuple[ClosedLoop, Skeleton] | None:
         reading.note("platform", "is missing; a closed chain needs [platform] with its moves and home")
         return None
     if description.platform.name in ("base", *(joint.name for joint in description.joint)):
-        reading.note(
-            "platform.name", f"{description.platform.name!r} names the base or a joint already; choose another"
-        )
+        path = "platform.name"
+        reading.note(path, f"{description.platform.name!r} names the base or a joint already; choose another")
         return None
     if not description.closure:
         reading.note("closure", "is missing; [[closure]] says where the legs meet the platform")
@@ -907,7 +895,7 @@ def sort_parts(skeleton: Skeleton, platform: schema.Platform, reading: Reading) 
         elif not link.joint.passive:
             actuated.append(i)
         else:
-            refuse_on_passive(link, reading)
+            refuse_driven_keys(link, "is passive: it follows the drives; give this to those", reading)
     if len(actuated) != len(moves):
         reading.note(
             "joint",
@@ -927,13 +915,6 @@ def link_names(skeleton: Skeleton, platform: schema.Platform) -> tuple[str, ...]
     """Name links after their joints, the platform after itself."""
     last = f"{platform.name}.{platform.moves[-1]}"
     return tuple(platform.name if link.joint.name == last else link.joint.name for link in skeleton.links)
-
-
-def refuse_on_passive(link: Link, reading: Reading) -> None:
-    """Refuse keys of driven joints on a passive one."""
-    for key in ("limits", "locked_deg", "locked_m"):
-        if getattr(link.joint, key) not in (None, schema.Limits()):
-            reading.note(f"{link.path}.{key}", "the joint is passive: it follows the drives; give this to those")
 
 
 def read_closure(entry: schema.Closure, skeleton: Skeleton, path: str, reading: Reading) -> list[Closure]:
@@ -1006,8 +987,7 @@ def at_home(tree: Tree, closures: list[Closure], parts: Parts, reading: Reading)
             "lengths, and give each joint a home_deg or home_m near where it stands",
         )
         return None
-    home = q[:, 0]
-    loop = ClosedLoop(tree, *fields, home, np.array(parts.bodies), slender)
+    loop = ClosedLoop(tree, *fields, q[:, 0], np.array(parts.bodies), slender)
     return loop if settles(loop, reading) else None
 
 
@@ -1048,9 +1028,8 @@ def robot_from_data(data: dict[str, Any], source: str | Path, inherited: frozens
     try:
         description = schema.Description.model_validate(data)
     except ValidationError as error:
-        raise InvalidRobot(
-            source, schema.sentences(list(error.errors(include_url=False)), schema.Description)
-        ) from None
+        problems = schema.sentences(list(error.errors(include_url=False)), schema.Description)
+        raise InvalidRobot(source, problems) from None
     except (OverflowError, RecursionError) as error:
         raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
     reading = Reading(description, [], inherited)

@@ -41,6 +41,15 @@ Table = dict[str, Any]
 
 
 Note = tuple[str, str]  # where, and a sentence
+_LEAST_RADIUS = 0.06  # m: an assumed one
+_LARGEST_SRDF = 2_000_000
+_MOST_PAIRS = 10_000
+_FRICTION = (
+    "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified{}; a robot file "
+    'with base = this file, friction = [] and drive.rotors = "none" leaves them out'
+)
+_MOST_NUMBERS = 3
+_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^>"'])*>""")
 
 
 @dataclass(frozen=True)
@@ -402,9 +411,6 @@ def _capsules(links: Mapping[str, Element], joints: Sequence[_Joint], reader: Re
     return capsules, shaped
 
 
-_LEAST_RADIUS = 0.06  # m: an assumed one
-
-
 def _shapes(name: str, link: Element, reader: Reader) -> tuple[list[tuple[FloatArray, float]], list[FloatArray], bool]:
     """Collect a link's collision shapes: capsules (ends, radius), triangles, and False if a mesh could not be read."""
     where = f"{label('link', name)} collision"
@@ -542,10 +548,6 @@ def companions(source: Path) -> list[tuple[Path, PurePosixPath]]:
     return [(path, place) for place, path in found.items()]
 
 
-_LARGEST_SRDF = 2_000_000
-_MOST_PAIRS = 10_000
-
-
 def _srdf(urdf: Path, name: str) -> Path | None:
     """Find the SRDF of a URDF: of its stem or the robot's name, beside it, in ../srdf or in ../config."""
     folders = (urdf.parent, urdf.parent.parent / "srdf", urdf.parent.parent / "config")
@@ -586,21 +588,12 @@ def _dynamics_of(joint: _Joint, reader: Reader) -> dict[str, float]:
     return {prefix: value for prefix, value in values.items() if value}
 
 
-_FRICTION = (
-    "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified{}; a robot file "
-    'with base = this file, friction = [] and drive.rotors = "none" leaves them out'
-)
-
-
 def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
     """Use the link that ROS calls tool0 as the tool's."""
     if "tool0" in mover:
         return {"tool": {"link": mover["tool0"]}}
     reader.notes.append(("tool", "no link is named tool0: the frame of the last moving link is taken for the tool's"))
     return {}
-
-
-_MOST_NUMBERS = 3
 
 
 def label(tag: str, name: str) -> str:
@@ -702,9 +695,6 @@ def read_links(data: bytes) -> "_Reader":
     parser.EndElementHandler = lambda tag: reader.end(tag, parser.CurrentByteIndex)
     parser.Parse(data, True)
     return reader
-
-
-_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^>"'])*>""")
 
 
 class _Reader:

@@ -112,7 +112,8 @@ def toml_text(data: Table, comment: Comment = lambda path, entry, key, value: ""
 def _section(path: tuple[str, ...], table: Table, comment: Comment) -> Iterator[str]:
     """Write a table: its own keys, then the tables in it, then its lists of tables."""
     nested = {key: value for key, value in table.items() if isinstance(value, dict)}
-    listed = {key: value for key, value in table.items() if value and _is_listed(value)}
+    lists = {key: value for key, value in table.items() if value and isinstance(value, list)}
+    listed = {key: value for key, value in lists.items() if all(isinstance(entry, dict) for entry in value)}
     own = {key: value for key, value in table.items() if key not in nested and key not in listed and value != []}
     if path and own:
         yield from ("", f"[{'.'.join(map(key_of, path))}]")
@@ -125,10 +126,6 @@ def _section(path: tuple[str, ...], table: Table, comment: Comment) -> Iterator[
             for name, value in entry.items():
                 if value not in ({}, []):
                     yield _line(name, value, comment((*path, key), entry, name, value))
-
-
-def _is_listed(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _line(key: str, value: Any, told: str) -> str:
@@ -315,9 +312,8 @@ def _friction(robot: Robot) -> Table:
         name = term.parameter.removesuffix(rows[0].suffix)
         own, terms = terms[: len(rows)], terms[len(rows) :]
         if [(f"{name}{row.suffix}", row.name) for row in rows] != [(other.parameter, other.model) for other in own]:
-            raise ExcitorError(
-                f"{robot.name}: friction {term.parameter!r} is a part of {rows[0].element!r}; a file states it whole"
-            )
+            part = f"friction {term.parameter!r} is a part of {rows[0].element!r}"
+            raise ExcitorError(f"{robot.name}: {part}; a file states it whole")
         element = _element(robot, name, term.senses, term.acts)
         element |= {"model": rows[0].element, "sign_width": float(term.width), "warm_up": term.warm_up}
         elements.append(element | {"scale": float(term.scale)})
