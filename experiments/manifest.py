@@ -39,7 +39,6 @@ PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 LARGEST_FILE = 100_000_000  # bytes
 _STEPS = 1_000_000_000  # steps of a period in version 1: every time is a whole number of them, near enough
 _STEP = 1e-6  # s: of moves there
-
 Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
 Size = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Row = Annotated[list[Size], Field(min_length=1, max_length=MOST_JOINTS)]

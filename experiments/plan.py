@@ -81,7 +81,6 @@ from excitor.robots.simulate import with_friction_width
 FORECAST_SAMPLES = 600
 LEAST_ROBUST = 0.8  # of models drawn near the prior's
 _SLOW_STEP = 0.1  # s between the samples of a slow run in the forecast
-
 Listener = Callable[[str, Progress], None]
 
 

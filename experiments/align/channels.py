@@ -281,8 +281,6 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
 
 
 _TWICE = "the gear was applied twice"
-
-
 SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
 EXCHANGED = np.log(
     5.0

@@ -350,8 +350,6 @@ def _checked(lines: list[str]) -> Iterator[str]:
 
 
 WRITERS: Mapping[str, Callable[[Load, Numbers], LoadFile]] = {"kuka": _kuka, "abb": _abb, "fanuc": _fanuc, "ur": _ur}
-
-
 MASS, CENTER, INERTIA = 3, 5, 6  # decimals of kg, m, kg m2: what a controller can use
 _SHARE = 0.1  # of a standard deviation: finer digits say nothing
 

@@ -428,7 +428,6 @@ FREQUENCY, HARMONICS = 0.5, 5
 MASS_ONLY = np.arange(10) == 9
 VIRTUAL_BELIEVED = np.array([1.10, 0.90, 1.08])  # a-priori gains over the true ones
 
-
 SETTINGS: Mapping[str, VirtualSetting] = {
     "five_bar": VirtualSetting("five-bar", (0.0, 0.30), (0.07, 0.06), 1.2, 2e-6, 0.03),
     "orthoglide_rod": VirtualSetting("orthoglide-rod", (0.0, 0.0, 0.0), (0.07, 0.07, 0.07), 1.98, 1e-6, 0.08),

@@ -261,7 +261,6 @@ FEATURES: tuple[tuple[str, ...], ...] = (
     ("sqrt", "maxwell-slip", "ripple"),
 )
 
-
 PAYLOAD_KG = 10.621  # stated by the paper; counted with the last link
 
 

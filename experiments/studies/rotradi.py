@@ -33,16 +33,9 @@ from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
 
 SEEDS = 20
-
-
 REFERENCE: SchemeKind = "filtered dynamic"
-
-
 CAREFUL = f"careful {REFERENCE}"
-
-
 Case = Literal["ideal", "noisy"]
-
 
 BARS: Mapping[tuple[str, Case], float] = {
     (REFERENCE, "ideal"): 3.5,
@@ -51,16 +44,9 @@ BARS: Mapping[tuple[str, Case], float] = {
     (CAREFUL, "noisy"): 1.5,
 }
 
-
 SCHEMES = KINDS
-
-
 SIMULATED = (*SCHEMES, CAREFUL)
-
-
 CUTOFF = 9.11  # rad/s
-
-
 CUTOFFS = (0.5, 1.0, 2.0, 4.5, CUTOFF, 20.0, 45.0, 90.0)  # rad/s
 
 
@@ -332,7 +318,6 @@ def findings(
 
 
 P0 = 1e6
-
 Timing = Callable[[str, FloatArray, FloatArray, float], Samples]
 
 
@@ -696,7 +681,6 @@ def _relative(computed: FloatArray, applied: FloatArray) -> FloatArray:
 CAREFUL_ALL: Mapping[str, SchemeKind] = {
     f"careful {kind}": kind for kind in KINDS if kind not in ("dynamic", "power")
 }  # those that need no accelerations
-
 
 TRUE = "true parameters"
 MAIN = np.array([1, 2, 6, 11, 12, 14, 17, 20]) - 1  # the parameters that torques show most

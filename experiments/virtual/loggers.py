@@ -377,7 +377,6 @@ def write_plain_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Pa
 
 STARTED_ROS_BAG = 10**18  # ns since 1970, fixed: files of one seed are the same
 _RARER, _RAREST = 2, 10  # controller states and speed scaling come every so many joint states
-
 _STATE = "control_msgs/msg/JointTrajectoryControllerState"
 _POINTS = ("reference", "feedback", "error", "output")
 # As control_msgs has defined it since Jazzy.

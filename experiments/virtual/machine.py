@@ -513,7 +513,6 @@ _AFTER: Mapping[str, Callable[[Fault, RecordedRun, int], RecordedRun]] = {
     "dropped-samples": _drop,
 }
 
-
 FAULTS: Mapping[str, Fault] = {
     name: Fault(name, sentence)
     for name, sentence in {

@@ -358,7 +358,6 @@ QUIET = Settings(
     jitter=0.0,
 )
 
-
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
 POSES = 200  # random ones, in which a loop has to be stable
 DIRECT = 100.0  # gear ratio from which encoders have the counts that are stated
