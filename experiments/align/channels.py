@@ -282,9 +282,8 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
 
 _TWICE = "the gear was applied twice"
 SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
-EXCHANGED = np.log(
-    5.0
-)  # by which an exchange must leave less than wrong units and signs would, in the misfits' product
+# By which an exchange must leave less than wrong units and signs would, in the misfits' product.
+EXCHANGED = np.log(5.0)
 REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is said to be wrong
 INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
 SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
@@ -540,7 +539,8 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
         name = found.expected.run.joints[j]
         ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
         if not ends and channels.strays[j]:
-            cut, ends = _stays_at_end(on_side(robot, "motor", run.tau)[:, j])
+            level, share = _piled(np.abs(on_side(robot, "motor", run.tau)[:, j]))
+            cut, ends = _Cut(level, np.inf, np.inf, share), share > PILED  # at its limit, whatever the motion needs
         checks.append(_check(name, cut, ends, name in held))
     return checks
 
@@ -563,12 +563,6 @@ def _turning(robot: Robot, tracking: TrackingSummary) -> BoolArray:
     """Mask of moving motors, (n, n_joints): static friction is in no model."""
     speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
     return np.asarray(speed > SLOW * speed.max(axis=0))
-
-
-def _stays_at_end(tau: FloatArray) -> tuple[_Cut, bool]:
-    """Return True if a drive whose joint does not follow stays at its limit, whatever the motion needs."""
-    level, share = _piled(np.abs(tau))
-    return _Cut(level, np.inf, np.inf, share), share > PILED
 
 
 def _piled(size: FloatArray) -> tuple[float, float]:
@@ -732,10 +726,13 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
         columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
         spreads = np.append(spreads, np.ones(10))
     residual = data.tau - Y @ chi
-    A = _sided(robot, run, columns)
+    gears = np.eye(robot.n_joints) if run.effort_side == "joint" else robot.drive.motor_from_joint
+    A = np.einsum("ij,njk->nik", np.linalg.inv(gears.T), columns)
     b = on_side(robot, run.effort_side, residual)
     weights = _weights(A, b, on_side(robot, run.effort_side, data.tau))
-    weights = weights * _moving_joints(data.motion.dq)
+    speed = np.abs(data.motion.dq)
+    fastest = speed.max(axis=0)
+    weights = weights * ((speed > SLOW * fastest) | (fastest == 0.0))  # static friction is not modelled
     A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
     load = Load(0.0, np.inf)
     moments = 0.01 * params.n_links
@@ -747,12 +744,6 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     if robot.payload is None:
         return load
     return replace(load, stated=float(robot.payload.phi[9]), stated_sigma=float(robot.payload.covariance[9, 9]) ** 0.5)
-
-
-def _moving_joints(dq: FloatArray) -> BoolArray:
-    """Mask of moving joints: static friction is not modelled."""
-    fastest = np.abs(dq).max(axis=0)
-    return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -788,12 +779,6 @@ def _deviations(phi: FloatArray, typical: float) -> FloatArray:
         E[a, b] = E[b, a] = 1.0 if a == b else np.sqrt(0.5)
         found.append(parameters_of(L @ E @ L.T))
     return np.column_stack(found)
-
-
-def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:
-    if run.effort_side == "joint":
-        return columns
-    return np.asarray(np.einsum("ij,njk->nik", np.linalg.inv(robot.drive.motor_from_joint.T), columns))
 
 
 def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:

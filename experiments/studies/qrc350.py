@@ -224,7 +224,10 @@ def context_of(recordings: Recordings, results: Results, printed: Mapping[str, A
             "process 2": spelled(models.process2),
             "process 2, friction preset": spelled(models.process2_preset),
         },
-        "kept, by acceptance set": {key: outcome_decisions(each) for key, each in results.reductions.items()},
+        "kept, by acceptance set": {
+            key: f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
+            for key, reduction in results.reductions.items()
+        },
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
         **beyond_context(results.harmonic, results.vibrating),
         "designs": design_context(results.designs),
@@ -369,17 +372,9 @@ def extended_equations(robot: Robot, plain: Robot, runs: Sequence[Samples]) -> l
     return [dynamic_regression(robot, [run], columns=columns) for run in runs]
 
 
-MEAN = Fields(
-    "q_meas.average", "dq_meas.average", "ddq_meas.average", "tau_meas.average", "time_vec_save", "tau_meas.variance"
-)
-HARMONIC = Fields(
-    "q_meas.average_rect",
-    "dq_meas.average_rect",
-    "ddq_meas.average_rect",
-    "tau_meas.average",
-    "time_vec_save",
-    "tau_meas.variance",
-)
+_TORQUES = ("tau_meas.average", "time_vec_save", "tau_meas.variance")
+MEAN = Fields("q_meas.average", "dq_meas.average", "ddq_meas.average", *_TORQUES)
+HARMONIC = Fields("q_meas.average_rect", "dq_meas.average_rect", "ddq_meas.average_rect", *_TORQUES)
 DESIRED = Fields("deg_q", "deg_dq", "deg_ddq", "tau", "time_vec_save")
 RUNS = {  # name -> file, motion
     "A": ("trajectory_a", HARMONIC),
@@ -425,11 +420,6 @@ def low_passed(recordings: Recordings, run: str, cutoff_hz: float) -> Samples:
     assert mean.variance is not None
     steps = (*mean.steps, Step("periodic_lowpass", {"cutoff_hz": cutoff_hz}))
     return Samples(run, motion, mean.tau[:n], mean.sample_rate_hz, mean.variance[:n], steps)
-
-
-def path_positions(recordings: Recordings, run: str) -> FloatArray:
-    """Read the joint positions of one of the runs around the square, (n_samples, 6)."""
-    return read_arrays(recordings.folder / f"joint_process2_{run}.mat", {"q": "deg_q"})["q"]
 
 
 def tracking_rms_deg(folder: Path, process: int) -> dict[str, FloatArray]:
@@ -496,11 +486,6 @@ def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
         for process in (1, 2)
         for acceptance in get_args(Acceptance)
     }
-
-
-def outcome_decisions(reduction: Reduction) -> str:
-    """Describe the size and condition of a reduced model."""
-    return f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
 
 
 def _same(decision: Decision, expected: re.Match[str]) -> bool:
@@ -673,12 +658,9 @@ def design_figures(designs: Designs) -> list[Figure]:
         for run, other in designs.rivals.items()
     ]
     worth = [
-        figure
+        Figure(f"{name}.{run.lower()}_sigma_{kind}", 100.0 * float(measure(other.sigma)), "%")
         for run, other in designs.rivals.items()
-        for figure in (
-            Figure(f"{name}.{run.lower()}_sigma_median", 100.0 * float(np.median(other.sigma)), "%"),
-            Figure(f"{name}.{run.lower()}_sigma_worst", 100.0 * float(other.sigma.max()), "%"),
-        )
+        for kind, measure in (("median", np.median), ("worst", np.max))
     ]
     return [*rivals, *worth, *(figure for task in designs.tasks for figure in _of_task(designs, task))]
 
@@ -778,12 +760,9 @@ def decision_figures(printed: Mapping[str, Any], models: Models) -> list[Figure]
 
 def condition_figures(printed: Mapping[str, Any], models: Models) -> list[Figure]:
     """Compare the condition numbers of both processes, full and reduced."""
-    ours = {
-        "p1_full": models.process1.full.condition,
-        "p1_reduced": models.process1.estimate.condition,
-        "p2_full": models.process2.full.condition,
-        "p2_reduced": models.process2.estimate.condition,
-    }
+    both = {"p1": models.process1, "p2": models.process2}
+    ours = {f"{key}_full": each.full.condition for key, each in both.items()}
+    ours |= {f"{key}_reduced": each.estimate.condition for key, each in both.items()}
     return [
         Figure(f"qrc350.condition.{key}", ours[key], "", bar, "within", float(printed["condition"][key]), half)
         for key, (bar, half) in CONDITIONS.items()
@@ -837,18 +816,13 @@ def error_figures(printed: Mapping[str, Any], paper: FloatArray, harmonic: Beyon
     name = "qrc350.a_to_c"
     return [
         Figure(f"{name}.paper_wls", float(paper.mean()), "%", PAPER_WLS, "within", of_paper, 5e-4),
-        Figure(f"{name}.five_harmonic_linear", mean_on_c(harmonic.linear), "%"),
-        Figure(f"{name}.five_harmonic_consistent", mean_on_c(harmonic.consistent), "%"),
-        Figure(f"{name}.five_harmonic_best", mean_on_c(harmonic.chosen), "%", FIVE_HARMONIC, "at most"),
-        Figure(f"{name}.linear_15hz", mean_on_c(vibrating.linear), "%"),
-        Figure(f"{name}.consistent_15hz", mean_on_c(vibrating.consistent), "%", CONSISTENT, "at most"),
-        Figure(f"{name}.extended_15hz", mean_on_c(vibrating.chosen), "%", EXTENDED, "at most"),
+        Figure(f"{name}.five_harmonic_linear", float(harmonic.linear.validation_C.mean()), "%"),
+        Figure(f"{name}.five_harmonic_consistent", float(harmonic.consistent.validation_C.mean()), "%"),
+        Figure(f"{name}.five_harmonic_best", float(harmonic.chosen.validation_C.mean()), "%", FIVE_HARMONIC, "at most"),
+        Figure(f"{name}.linear_15hz", float(vibrating.linear.validation_C.mean()), "%"),
+        Figure(f"{name}.consistent_15hz", float(vibrating.consistent.validation_C.mean()), "%", CONSISTENT, "at most"),
+        Figure(f"{name}.extended_15hz", float(vibrating.chosen.validation_C.mean()), "%", EXTENDED, "at most"),
     ]
-
-
-def mean_on_c(outcome: Outcome) -> float:
-    """Mean error on trajectory C over the joints."""
-    return float(outcome.validation_C.mean())
 
 
 def beyond_context(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
@@ -902,21 +876,16 @@ EXTREMES = ("max_x", "min_x", "max_y", "min_y", "min_x_in_window")
 
 def paths_mm(recordings: Recordings) -> dict[str, FloatArray]:
     """Positions of the flange, run -> (n_samples, 3) in mm."""
-    return {
-        run: 1e3 * frame_pose(recordings.robot, path_positions(recordings, run))[:, :3, 3] for run in RUNS_QRC350_PATH
-    }
+    files = {run: recordings.folder / f"joint_process2_{run}.mat" for run in RUNS_QRC350_PATH}
+    q = {run: read_arrays(file, {"q": "deg_q"})["q"] for run, file in files.items()}
+    return {run: 1e3 * frame_pose(recordings.robot, positions)[:, :3, 3] for run, positions in q.items()}
 
 
 def extremes(path: FloatArray) -> dict[str, float]:
     """Compute the extremes of a path, in mm."""
     x, y = path[:, 0], path[:, 1]
-    return {
-        "max_x": float(x.max()),
-        "min_x": float(x.min()),
-        "max_y": float(y.max()),
-        "min_y": float(y.min()),
-        "min_x_in_window": float(x[in_window(path)].min()),
-    }
+    values = (x.max(), x.min(), y.max(), y.min(), x[in_window(path)].min())
+    return {name: float(value) for name, value in zip(EXTREMES, values, strict=True)}
 
 
 def in_window(path: FloatArray) -> Any:
@@ -929,16 +898,14 @@ def in_window(path: FloatArray) -> Any:
 def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]:
     """Compute each run's overshoot beyond the desired path, by direction."""
     wanted = extremes(paths["desired"])
-    rows = {}
+    rows: dict[str, dict[str, float]] = {}
     for run in RUNS_QRC350_PATH[1:]:
-        reached = extremes(paths[run])
-        rows[run] = {
-            "+x": reached["max_x"] - wanted["max_x"],
-            "-x": wanted["min_x"] - reached["min_x"],
-            "+y": reached["max_y"] - wanted["max_y"],
-            "-y": wanted["min_y"] - reached["min_y"],
-            "rms at equal time, xyz": float(np.sqrt(np.mean(np.sum((paths[run] - paths["desired"]) ** 2, axis=1)))),
-        }
+        reached, off = extremes(paths[run]), np.sum((paths[run] - paths["desired"]) ** 2, axis=1)
+        rows[run] = {}
+        for axis in "xy":
+            rows[run][f"+{axis}"] = reached[f"max_{axis}"] - wanted[f"max_{axis}"]
+            rows[run][f"-{axis}"] = wanted[f"min_{axis}"] - reached[f"min_{axis}"]
+        rows[run]["rms at equal time, xyz"] = float(np.sqrt(np.mean(off)))
     return rows
 
 
@@ -972,13 +939,8 @@ def torques(recordings: Recordings, paper: Estimate, vibrating: Beyond) -> Figur
     for j, axes in enumerate(np.atleast_1d(plot.subplots(6, 1, sharex=True))):
         axes.plot(t, measured.tau[:n, j], color=MEASURED_QRC350_PLOTS, linewidth=1.8, label="measured, mean of 50 runs")
         axes.plot(t, by_paper[:, j], color=PAPER, linewidth=0.9, label="paper's model A")
-        axes.plot(
-            t,
-            vibrating.chosen.predicted_C[:, j],
-            color=OURS,
-            linewidth=0.9,
-            label=f"extended friction, motion up to {CUTOFF_HZ:g} Hz",
-        )
+        extended = f"extended friction, motion up to {CUTOFF_HZ:g} Hz"
+        axes.plot(t, vibrating.chosen.predicted_C[:, j], color=OURS, linewidth=0.9, label=extended)
         axes.set(ylabel=f"joint {j + 1} in N m", xlim=(0, t[-1]))
         axes.grid(alpha=0.25)
     plot.suptitle("Trajectory C, held out: fitted on A, friction terms chosen on B")
@@ -1000,11 +962,8 @@ def errors(paper: FloatArray, harmonic: Beyond, vibrating: Beyond) -> FigureFigu
     for k, (label, (values, color)) in enumerate(groups.items()):
         _bars(axes, k, [*values, float(values.mean())], color, label)
     axes.set_xticks(np.arange(7), [*(f"joint {j}" for j in range(1, 7)), "mean"])
-    axes.set(
-        ylabel="mean absolute error, % of mean absolute torque",
-        title="Errors on trajectory C, held out",
-        ylim=(0, 1.3 * float(paper.max())),
-    )
+    axes.set(ylabel="mean absolute error, % of mean absolute torque", title="Errors on trajectory C, held out")
+    axes.set(ylim=(0, 1.3 * float(paper.max())))
     axes.legend(ncols=2, fontsize="small")
     return plot
 
@@ -1119,23 +1078,17 @@ def disagreement(recordings: Recordings, models: Models) -> dict[str, float]:
 
     printed    the scatter of repetitions alone: what a repeatable model error does is not in it
     white      the size of the residuals, all taken for independent
-    bootstrap  the size of the residuals and how long they last
+    bootstrap  the size of the residuals and how long they last: of blocks of their correlation time
     """
     pairs = [(recordings.equations["A"], models.A), (recordings.equations["B"], models.B)]
     difference = np.abs(models.A.values - models.B.values)
+    systems = [WhitenedSystem.of(equations, model, repetition_weights(equations)) for equations, model in pairs]
     kinds = {
         "printed": [model.sigma for _, model in pairs],
         "white": [ols(compress(equations, repetition_weights(equations))).sigma for equations, _ in pairs],
-        "bootstrap": [robust_sigma(equations, model) for equations, model in pairs],
+        "bootstrap": [block_bootstrap(*pair, system=system).sigma for pair, system in zip(pairs, systems, strict=True)],
     }
     return {kind: float(np.median(difference / np.hypot(*sigmas))) for kind, sigmas in kinds.items()}
-
-
-def robust_sigma(equations: Regression, model: Estimate) -> FloatArray:
-    """Estimate standard deviations by a bootstrap of blocks of the residuals' correlation time, (n_params,)."""
-    return block_bootstrap(
-        equations, model, system=WhitenedSystem.of(equations, model, repetition_weights(equations))
-    ).sigma
 
 
 def repetition_weights(equations: Regression) -> FloatArray:

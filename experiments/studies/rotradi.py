@@ -440,11 +440,8 @@ def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
         axis.set_ylabel("θ (SI units)")
         axis.set_title(f"{title}; thick ends: truth", loc="left", fontsize=10)
         axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return save(
-        figure,
-        out / "figure2_parameters.png",
-        f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}",
-    )
+    title = f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}"
+    return save(figure, out / "figure2_parameters.png", title)
 
 
 def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
@@ -462,9 +459,8 @@ def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     for axis in (left, right):
         axis.set(xscale="log", yscale="log")
         axis.grid(color="0.9", linewidth=0.5)
-    return save(
-        figure, out / "figure3_eigenvalues.png", f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}"
-    )
+    title = f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}"
+    return save(figure, out / "figure3_eigenvalues.png", title)
 
 
 def _positions(shown: PlotData, number: int, out: Path) -> Path:
@@ -481,11 +477,8 @@ def _positions(shown: PlotData, number: int, out: Path) -> Path:
         axis.set_ylabel(f"q{j + 1} (°)")
         axis.set_xlim(0.0, t[-1])
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=3)
-    return save(
-        figure,
-        out / f"figure{4 + 2 * number}_positions.png",
-        f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}",
-    )
+    title = f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}"
+    return save(figure, out / f"figure{4 + 2 * number}_positions.png", title)
 
 
 def _torques(shown: PlotData, number: int, out: Path) -> Path:
@@ -509,11 +502,8 @@ def _torques(shown: PlotData, number: int, out: Path) -> Path:
     for j in range(3):
         axes[j, 0].set_ylabel(f"τ{j + 1} (N m)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
-    return save(
-        figure,
-        out / f"figure{5 + 2 * number}_torques.png",
-        f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}",
-    )
+    title = f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}"
+    return save(figure, out / f"figure{5 + 2 * number}_torques.png", title)
 
 
 def _errors(known: Truth, outcomes: Outcomes, out: Path) -> Path:
@@ -546,9 +536,8 @@ def _ablation(ablation: Mapping[str, FloatArray], out: Path) -> Path:
     figure, axis = panels(figsize=(9, 4.2))
     _bars(axis, list(ablation.values()), 0.5, "ideal")
     _label(axis, list(ablation), "median relative parameter error (%)")
-    return save(
-        figure, out / "ablation.png", f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}"
-    )
+    title = f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}"
+    return save(figure, out / "ablation.png", title)
 
 
 def _cutoffs(cutoffs: Mapping[float, float], out: Path) -> Path:

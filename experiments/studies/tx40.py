@@ -301,9 +301,8 @@ def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
         axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
         axis.set_ylabel("torque (N m)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    return save(
-        figure, out / "torques.png", "Fitted on one trajectory: the power model explains the power, not the torques"
-    )
+    title = "Fitted on one trajectory: the power model explains the power, not the torques"
+    return save(figure, out / "torques.png", title)
 
 
 def _errors(recording: Recording, fits: Fits, out: Path) -> Path:

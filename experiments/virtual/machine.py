@@ -426,21 +426,15 @@ def _main(plan: Plan) -> Motion:
     return Motion(*(plan.body.at(t, order) for order in range(3)))
 
 
-def _half_speed(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, speed=0.5, speed_told=fault.channel == "shown"))
-
-
-def _stick(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, stuck=fault.joints))
-
-
-def _limit(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, limited=fault.joints))
+def _set(truth: Truth, **settings: Any) -> Truth:
+    return replace(truth, settings=replace(truth.settings, **settings))
 
 
 def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
     """Attach a ball to the flange: `size` times the mass whose weight uses up the weakest joint's torque."""
-    weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], _gravity(plan.robot)))
+    gravity = plan.robot.mechanism.gravity
+    g = gravity if gravity.any() else np.array([0.0, 0.0, -9.81])
+    weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], g))
     mass = fault.size * float(np.min(torque_scale(plan.robot) / np.maximum(weights.max(axis=0), 1e-3)))
     radius = 0.05 * np.cbrt(mass)  # of iron, and then some
     ball = from_center_of_mass(mass, np.array([0.0, 0.0, radius]), 0.4 * mass * radius**2 * np.eye(3))
@@ -449,12 +443,6 @@ def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
     chi = truth.chi.copy()
     chi[10 * link : 10 * link + 10] += change_frame(ball, tool.T_link_frame)
     return replace(truth, chi=chi)
-
-
-def _gravity(robot: Robot) -> FloatArray:
-    """Return gravity; on earth for a robot without any."""
-    g = robot.mechanism.gravity
-    return g if g.any() else np.array([0.0, 0.0, -9.81])
 
 
 def _swap(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
@@ -500,9 +488,9 @@ def _scaled(recorded: RecordedRun, names: tuple[str, ...], factor: FloatArray) -
 
 
 _BEFORE: Mapping[str, Callable[[Fault, Truth, Plan], Truth]] = {
-    "half-speed": _half_speed,
-    "stuck-joint": _stick,
-    "saturated-current": _limit,
+    "half-speed": lambda fault, truth, _: _set(truth, speed=0.5, speed_told=fault.channel == "shown"),
+    "stuck-joint": lambda fault, truth, _: _set(truth, stuck=fault.joints),
+    "saturated-current": lambda fault, truth, _: _set(truth, limited=fault.joints),
     "wrong-payload": _hang,
 }
 _AFTER: Mapping[str, Callable[[Fault, RecordedRun, int], RecordedRun]] = {
@@ -547,7 +535,9 @@ def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
     size = fault.size or float(rng.uniform(low, high))
     joints = fault.joints
     if not joints:
-        open_to, wanted = _open_to(fault.name, plan), _wanted(fault.name)
+        candidates = _CANDIDATES.get(fault.name)
+        open_to = [] if candidates is None else candidates(plan)
+        wanted = 2 if fault.name == "swapped-axes" else int(candidates is not None)
         if len(open_to) < wanted:
             raise ValueError(f"fault {fault.name!r} shows in no joint of {plan.robot.name} in run {plan.run!r}")
         joints = tuple(int(i) for i in rng.choice(open_to, wanted, replace=False)) if wanted else ()
@@ -575,15 +565,6 @@ def hungry(plan: Plan) -> list[int]:
     still = np.abs(rigid_torque(plan.robot, posture(motion.q), prior(plan.robot))).max(axis=0)
     peak, near = torque.max(axis=0), np.mean(torque > 0.7 * torque.max(axis=0), axis=0)
     return [i for i in moving(plan) if peak[i] > 1.2 * still[i] and near[i] < 0.3]
-
-
-def _open_to(name: str, plan: Plan) -> list[int]:
-    return _CANDIDATES[name](plan) if name in _CANDIDATES else []
-
-
-def _wanted(name: str) -> int:
-    """Count the joints affected by a fault."""
-    return 2 if name == "swapped-axes" else int(name in _CANDIDATES)
 
 
 _CANDIDATES: Mapping[str, Callable[[Plan], list[int]]] = {
