@@ -174,8 +174,7 @@ def torque_data(run: SearchedRun, trajectory: TorqueTrajectory, simulation: Simu
         "sample_time": excitation.sample_time,
         "driven": [bool(x) for x in excitation.driven],
         "start": excitation.start.tolist(),
-        "duration": excitation.duration,
-        "rate": excitation.rate,
+        **_named(excitation, "duration", "rate"),
         "band": list(excitation.band),
         "phases": phases_data(run.run),
         "torques": {key: x.tolist() for key, x in _named(trajectory, *_TORQUES).items()},
@@ -245,10 +244,10 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
         "evaluations": sum(run.found.evaluations for run in designed.searched if run.plan.same_as is None),
         "cpu_s": designed.cpu_seconds,
         "runs": [
-            {"name": run.plan.name, "condition": finite(run.condition), "certified": run.certificate.ready}
-            for run in designed.searched
-        ]
-        + [{"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow],
+            {"name": run.plan.name, "condition": condition, "certified": run.certificate.ready}
+            for run in (*designed.searched, *designed.slow)
+            for condition in [finite(getattr(run, "condition", None))]
+        ],
         "forecast": forecast_of(designed),
     }
 

@@ -136,9 +136,8 @@ def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
     names = ["csv"]
     for given in targets:
         names += registry.NAMES if given == "all" else [given]
-    names = [
-        name for name in dict.fromkeys(names) if name in targets or approximate or not registry.target(name).approximate
-    ]
+    names = list(dict.fromkeys(names))
+    names = [name for name in names if name in targets or approximate or not registry.target(name).approximate]
     for name in names:
         if registry.target(name).approximate and not approximate:
             raise ExcitorError(

@@ -499,11 +499,8 @@ def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) ->
     speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
     turning = ~robot.mechanism.prismatic
     limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
-    if (
-        declared.time is not None
-        and "time_unit" not in declared.model_fields_set
-        and not _RATES[0] <= rate <= _RATES[1]
-    ):
+    odd = "time_unit" not in declared.model_fields_set and not _RATES[0] <= rate <= _RATES[1]
+    if declared.time is not None and odd:
         for unit, seconds in SECONDS.items():
             if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
                 return (
@@ -544,11 +541,8 @@ def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | Non
 
 def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
     """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
-    if (
-        campaign.content.processing.lowpass_hz is None
-        and campaign.band is None
-        and any(planned_cutoff(campaign.folder, run) is None for run in runs)
-    ):
+    chosen = campaign.content.processing.lowpass_hz is not None or campaign.band is not None
+    if not chosen and any(planned_cutoff(campaign.folder, run) is None for run in runs):
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
 
 
@@ -614,11 +608,8 @@ def missing_lowpass(campaign: OpenCampaign) -> str:
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
     """Low-pass the positions of a run without delay."""
-    details: dict[str, float | str] = {
-        "cutoff_hz": cutoff.hz,
-        "chosen_as": cutoff.reason,
-        "true_cutoff": str(settings.true_cutoff),
-    }
+    details: dict[str, float | str] = {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}
+    details["true_cutoff"] = str(settings.true_cutoff)
     rate, steps = measured.sample_rate_hz, (*measured.steps, Step("lowpass", details))
     q, dq = (None if x is None else filtered(x, rate, cutoff, settings) for x in (measured.q, measured.dq))
     assert q is not None

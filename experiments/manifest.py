@@ -292,10 +292,7 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
         return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
     listed = {entry.name: entry.sha256 for entry in manifest.files}
     problems = [f"{MANIFEST}: these programs were made from another {name}; emit them again" for name in others]
-    found = {
-        entry["name"]: entry["sha256"]
-        for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})
-    }
+    found = {entry["name"]: entry["sha256"] for entry in digests(contents) if entry["name"] != MANIFEST}
     problems += [f"{name}: is missing" for name in listed if name not in found]
     problems += [f"{name}: was not written by emit; remove it" for name in found if name not in listed]
     problems += [
@@ -308,16 +305,16 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
 
 def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
-    target, robot = made.target, made.programs[0].plan.robot
+    target, robot, no_go = made.target, made.programs[0].plan.robot, made.programs[0].plan.no_go
     axes = axes_of(robot, target)
     return {
         "format": FORMAT,
         "version": VERSION,
         "excitor": version("excitor"),
         "made_from_sha256": dict(inputs),
-        "go": not made.programs[0].plan.no_go,
-        "allowed": ["no-go"] if made.programs[0].plan.no_go else [],
-        "reasons": list(made.programs[0].plan.no_go),
+        "go": not no_go,
+        "allowed": ["no-go"] if no_go else [],
+        "reasons": list(no_go),
         "target": target.name,
         "timing_class": target.timing,
         "approximate": target.approximate,
@@ -334,9 +331,7 @@ def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
         },
         "limits": {
             "position": [[finite(x) for x in pair] for pair in robot.limits.position],
-            "velocity": [finite(x) for x in robot.limits.velocity],
-            "acceleration": [finite(x) for x in robot.limits.acceleration],
-            "jerk": [finite(x) for x in robot.limits.jerk],
+            **{key: [finite(x) for x in getattr(robot.limits, key)] for key in ("velocity", "acceleration", "jerk")},
         },
         "marks": target.marks,
         "identification": target.advice,
@@ -349,9 +344,7 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
     plan = program.plan
     return {
         "name": program.name,
-        "run": plan.run,
-        "role": plan.role,
-        "dry": plan.dry,
+        **{key: getattr(plan, key) for key in ("run", "role", "dry")},
         "payload_kg": plan.payload,
         **({} if plan.payload_center is None else {"payload_center_m": plan.payload_center.tolist()}),
         "files": sorted(program.files),

@@ -208,13 +208,9 @@ def estimated(
     """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
     robot = runs.robot
     lossless = bool((robot.drive.efficiency == 1.0).all())
-    task = load_equations.load_task(
-        robot,
-        runs.training,
-        arm=arm,
-        efficiency=np.ones(robot.n_joints) if lossless else None,
-        learn_arm=bool(arm.covariance.any()) and any(not run.loaded for run in runs.training),
-    )
+    known = np.ones(robot.n_joints) if lossless else None
+    learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
+    task = load_equations.load_task(robot, runs.training, arm=arm, efficiency=known, learn_arm=learn)
     first = load_fit.identify_load(task, runs.training)
     weighed = load_fit.reweighed(runs.training, first)
     estimate = load_fit.identify_load(task, weighed, start=first.values)
@@ -331,9 +327,7 @@ def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
     axes = () if result.estimate is None else result.estimate.axes
     return [
         {
-            "run": one.run,
-            "loaded": one.loaded,
-            "unseen": one.unseen,
+            **{key: getattr(one, key) for key in ("run", "loaded", "unseen")},
             "rms": dict(zip(axes, one.rms.tolist(), strict=True)),
             "relative": dict(zip(axes, (one.rms / one.size).tolist(), strict=True)),
         }
@@ -388,12 +382,10 @@ class RatingCheck:
         if self.limit is None:
             return f"{text}; no rating is stated to compare it with"
         beside = f"{text}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
-        why = {
-            "within": "within the rating",
-            "over": "over the rating",
-            "cannot tell": "undecided, as its interval contains the limit",
-        }
-        return f"{beside}: {why[self.answer]}"
+        undecided = self.answer == "cannot tell"
+        return (
+            f"{beside}: {'undecided, as its interval contains the limit' if undecided else f'{self.answer} the rating'}"
+        )
 
 
 def center_data(result: IdentifiedLoad) -> list[dict[str, Any]]:

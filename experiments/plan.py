@@ -140,7 +140,13 @@ class CampaignDesign:
             return (*self.forecast.checks, _BLIND)
         simulations = [run.simulation for run in self.certificates.values() if run.simulation is not None]
         if simulations:
-            return (*self.forecast.checks, _robust(min(one.robustness.share for one in simulations)))
+            share = min(one.robustness.share for one in simulations)
+            sentence = (
+                f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of "
+                "torques that no position controller holds"
+            )
+            robust = Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, sentence)
+            return (*self.forecast.checks, robust)
         if self.setup.design.schedule == "static-pair":
             return (_weighs(self.setup, self.slow),)
         if self.setup.design.model != "load":
@@ -277,15 +283,6 @@ def _weighs(setup: Setup, runs: Sequence[DesignedRun]) -> Check:
     value = condition_number(np.ascontiguousarray(Y.reshape(-1, 4)))
     sentence = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
     return Check("condition", value, CONDITION, value <= CONDITION, sentence)
-
-
-def _robust(share: float) -> Check:
-    """Check that a motion without a position controller keeps its limits for most models near the prior's."""
-    sentence = (
-        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of torques "
-        "that no position controller holds"
-    )
-    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, sentence)
 
 
 def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> CampaignDesign:

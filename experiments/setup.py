@@ -188,13 +188,8 @@ def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[L
         if not low < high:
             problems.append(f"limits.position_margin_deg: leaves joint {name} no range")
     share = np.inf if given.torque_rms_percent is None else given.torque_rms_percent / 100.0
-    limits = Limits(
-        position,
-        tight["velocity"] * given.velocity_percent / 100.0,
-        tight["acceleration"] * given.acceleration_percent / 100.0,
-        tight["jerk"] * given.jerk_percent / 100.0,
-        tight["torque"] * given.torque_percent / 100.0,
-    )
+    rest = ("velocity", "acceleration", "jerk", "torque")
+    limits = Limits(position, *(tight[name] * getattr(given, f"{name}_percent") / 100.0 for name in rest))
     return limits, np.minimum(tight["torque_rms"], share * tight["torque"])
 
 
@@ -287,8 +282,7 @@ def no_joint(robot: Robot, name: str) -> str:
 
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
     unknown = [name for name in design.joints if name not in robot.joint_names]
-    for name in unknown:
-        problems.append(f"design.joints: {name!r} {no_joint(robot, name)}")
+    problems += [f"design.joints: {name!r} {no_joint(robot, name)}" for name in unknown]
     moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
     for name in design.joints:
         if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
@@ -301,8 +295,7 @@ def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolAr
 
 def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limits, problems: Problems) -> FloatArray:
     pose = np.full(robot.n_joints, np.nan)
-    for j, value in robot.locked.items():
-        pose[j] = value
+    pose[list(robot.locked)] = list(robot.locked.values())
     for name, value in design.locked_deg.items():
         path = f"design.locked_deg.{name}"
         if name not in robot.joint_names:
@@ -331,18 +324,10 @@ def _excitation(design: campaign.Design, moving: BoolArray, problems: Problems) 
         period = whole * step
     if not harmonics or not moving.any():
         return None
+    times = {key: getattr(design, f"{key}_s") for key in ("ramp", "settle", "hold")}
+    periods = {key: getattr(design, f"{key}_periods") for key in ("warm_up", "measured")}
     try:
-        return Excitation(
-            period,
-            step,
-            harmonics,
-            moving,
-            ramp=design.ramp_s,
-            settle=design.settle_s,
-            hold=design.hold_s,
-            warm_up=design.warm_up_periods,
-            measured=design.measured_periods,
-        )
+        return Excitation(period, step, harmonics, moving, **times, **periods)
     except ValueError as error:
         sentence = str(error)
         key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design")

@@ -313,12 +313,6 @@ class _Model:
     speed: FloatArray  # (n, n_joints)
 
 
-@dataclass(frozen=True, slots=True)
-class _TorqueFit:
-    scale: float  # of the channel over the prior
-    misfit: float  # left, over the channel's variance: above 1 where the least that is expected is too much
-
-
 def felt(
     expected: ExpectedMotion, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
 ) -> tuple[Robot, list[Check]]:
@@ -331,17 +325,13 @@ def felt(
     if run.effort != "torque" or run.effort_side != "joint" or not judged.any() or not prior(robot)[rest:].any():
         return robot, []
     links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < rest, robot.chi, 0.0))
-    left = [
-        np.var(samples.tau - inverse_dynamics(one, samples.motion, prior(one)), axis=0)[judged]
-        for one in (robot, links)
-    ]
+    models = [inverse_dynamics(one, samples.motion, prior(one)) for one in (robot, links)]
+    left = [np.var(samples.tau - model, axis=0)[judged] for model in models]
     better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
     if better < np.log(SENSED):
         return robot, []
-    sentence = (
-        "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
-    )
-    return links, [Check("torque sensors", better, "1", np.inf, True, sentence)]
+    sentence = "torques are those of links alone, as sensors at the joints measure them"
+    return links, [Check("torque sensors", better, "1", np.inf, True, f"{sentence}: no rotors, no friction of motors")]
 
 
 def check_torques(
@@ -406,16 +396,17 @@ def _cross_fits(model: _Model, tau: FloatArray, gains: FloatArray, scaled: bool)
     exchange must explain more than those.
     """
     n = tau.shape[1]
-    misfit = np.array(
-        [[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled).misfit for j in range(n)] for i in range(n)]
-    )
-    own = [min(_fit(model, j, sign * tau[:, j], False).misfit for sign in (1.0, -1.0)) for j in range(n)]
+    misfit = np.array([[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled) for j in range(n)] for i in range(n)])
+    own = [min(_fit(model, j, sign * tau[:, j], False) for sign in (1.0, -1.0)) for j in range(n)]
     np.fill_diagonal(misfit, np.minimum(np.diagonal(misfit), own))
     return misfit
 
 
-def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
-    """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`."""
+def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> float:
+    """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`.
+
+    What is left over the channel's variance is above 1 where the least that is expected is too much.
+    """
     from scipy.optimize import lsq_linear
 
     v = model.speed[:, j]
@@ -430,7 +421,7 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
     bounds = ([low / typical, 0.0, 0.0, -np.inf], [max(high, 1e-12) / typical, np.inf, np.inf, np.inf])
     found = lsq_linear(columns, tau / typical, bounds)
     left = 2.0 * float(found.cost) * typical**2
-    return _TorqueFit(float(found.x[0]) * typical / size, min(_MOST, left / varies))
+    return min(_MOST, left / varies)
 
 
 def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
@@ -467,7 +458,7 @@ def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float
     power = float(m @ m)
     factor = float(m @ t) / power if power > 0.0 else 0.0
     size = float(np.sqrt(float(t @ t) / power)) if power > 0.0 else 1.0
-    up, down = (_fit(model, j, sign * tau / (size or 1.0), True).misfit for sign in (1.0, -1.0))
+    up, down = (_fit(model, j, sign * tau / (size or 1.0), True) for sign in (1.0, -1.0))
     sign = -1.0 if down * REVERSED < up else 1.0
     left = float(np.sum((t - factor * m) ** 2))
     doubt = 3.0 * float(np.sqrt(left / power / INDEPENDENT)) if power > 0.0 else np.inf
@@ -527,7 +518,8 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     asked, held = _asked(robot, tracking), _held(robot, run)
     series = found.expected.run.series is not None
     moving = found.expected.moving() & (channels.sound | channels.strays)
-    turns = _turning(robot, tracking)
+    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
+    turns = speed > SLOW * speed.max(axis=0)  # static friction is in no model
     cuts = {
         j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], tracking.error[on, j])
         for j in np.flatnonzero(moving)
@@ -557,12 +549,6 @@ def _asked(robot: Robot, tracking: TrackingSummary) -> list[tuple[FloatArray, Fl
         (W[j], np.hstack([tracking.error[:, own], tracking.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
         for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
-
-
-def _turning(robot: Robot, tracking: TrackingSummary) -> BoolArray:
-    """Mask of moving motors, (n, n_joints): static friction is in no model."""
-    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
-    return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
 def _piled(size: FloatArray) -> tuple[float, float]:
@@ -634,16 +620,10 @@ def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start:
             break
         saved = float(np.log(straight / left))
         if saved > best.saved:
-            beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
-            best = _Cut(
-                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(wanted), cut)
-            )
+            beyond, late = float(np.mean(np.abs(wanted[cut]) - level)) / level, error * np.sign(wanted)
+            behind = float((late[cut].mean() - late[~cut].mean()) / (late[~cut].std() or 1.0))
+            best = _Cut(level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, behind)
     return best
-
-
-def _behind(error: FloatArray, cut: BoolArray) -> float:
-    usual = error[~cut]
-    return float((error[cut].mean() - usual.mean()) / (usual.std() or 1.0))
 
 
 def _sure(cut: _Cut, n: int, series: bool) -> bool:

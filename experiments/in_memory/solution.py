@@ -278,7 +278,8 @@ def emit(
     programs = [one for each in runs for one in each.programs]
     made, verified = emission.checked_package(target, programs, spacing, lambda _: None)
     if not verified.good:
-        raise ExcitorError(f"{target}: not written, because its own check fails: {'; '.join(_problems(verified))}")
+        problems = [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]
+        raise ExcitorError(f"{target}: not written, because its own check fails: {'; '.join(problems)}")
     return emission.write_package(made, Path(folder), {})
 
 
@@ -329,7 +330,3 @@ def runs_of(run: Run | Sequence[Run], robot: Robot) -> list[Run]:
         if one.robot.joint_names != robot.joint_names or one.robot.name != robot.name:
             raise ValueError(f"run {one.plan.run!r} was designed for {one.robot.name}, not for {robot.name}")
     return runs
-
-
-def _problems(verified: emission.Verification) -> list[str]:
-    return [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]

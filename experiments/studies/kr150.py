@@ -514,7 +514,7 @@ def load_body(exact: list[float]) -> Body:
 
 def parameters(body: Body) -> FloatArray:
     """Write a body in a link's ten parameters."""
-    return _phi(np.array([body.mass, *body.center, *body.inertia]))
+    return from_center_of_mass(float(body.mass), body.center, body.tensor)
 
 
 def joined(one: Body, other: Body) -> Body:
@@ -652,14 +652,8 @@ def _line(rng: np.random.Generator, axis: int, harmonic: int, size: float) -> tu
     return axis, harmonic, float(size * np.cos(phase)), float(size * np.sin(phase))
 
 
-def _phi(values: FloatArray) -> FloatArray:
-    xx, yy, zz, xy, xz, yz = values[4:]
-    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return from_center_of_mass(float(values[0]), values[1:4], inertia)
-
-
 def _slope(body: Body) -> FloatArray:
     """Compute the derivative of φ by mass, centre and inertia about it; central differences of a cubic."""
-    at = np.array([body.mass, *body.center, *body.inertia])
-    step = 1e-4
-    return np.column_stack([(_phi(at + step * e) - _phi(at - step * e)) / (2.0 * step) for e in np.eye(10)])
+    at, step = np.array([body.mass, *body.center, *body.inertia]), 1e-4
+    ends = [[parameters(Body(x[0], x[1:4], x[4:])) for x in (at + step * e, at - step * e)] for e in np.eye(10)]
+    return np.column_stack([(after - before) / (2.0 * step) for after, before in ends])

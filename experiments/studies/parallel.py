@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import tx40
 from excitor.experiments.studies.paper import declared_chi, panels, save
 from excitor.experiments.virtual import machine
 from excitor.identify import drive_gains
 from excitor.identify.regression import Rows
-from excitor.identify.signals import decimate, lowpass
+from excitor.identify.signals import decimate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
@@ -396,12 +395,11 @@ def _run(
     motion = tx40.random_moves(rng, seconds, 0)
     tau = inverse_dynamics(robot, motion, chi)
     tau = machine.with_noise(tau, rng, white=tx40.WHITE, slow=tx40.SLOW)
-    noisy = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=motion.q.shape)
-    q = lowpass(noisy, sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=CUTOFF, true_cutoff=False)
+    seen = tx40.encoder_motion(motion.q, rng, tx40.POSITION_NOISE, rate=tx40.VIRTUAL_RATE, cutoff=CUTOFF)
     cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
     signal = motor_torques(robot, tau)[cut] / gains
-    return drive_gains.DriveRun(name, differentiated(q, tx40.VIRTUAL_RATE)[cut], signal, body)
+    return drive_gains.DriveRun(name, seen[cut], signal, body)
 
 
 RATE = 1000.0
@@ -466,11 +464,11 @@ def measured(
     repeats = round(VIRTUAL_SECONDS * FREQUENCY)
     signal = np.tile(motor_torques(robot, inverse_dynamics(robot, period, chi)) / truth(robot).gains, (repeats, 1))
     signal += rng.normal(scale=setting.signal, size=signal.shape)
-    noisy = np.tile(period.q, (repeats, 1)) + rng.normal(scale=setting.encoder, size=signal.shape)
-    q = lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=VIRTUAL_CUTOFF, true_cutoff=False)
+    q = np.tile(period.q, (repeats, 1))
+    seen = tx40.encoder_motion(q, rng, setting.encoder, rate=RATE, cutoff=VIRTUAL_CUTOFF)
     cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
-    return drive_gains.DriveRun(name, differentiated(q, RATE)[cut], signal[cut], body)
+    return drive_gains.DriveRun(name, seen[cut], signal[cut], body)
 
 
 def thin(x: FloatArray) -> FloatArray:

@@ -278,16 +278,13 @@ def write_kuka_trace(shown: ControllerRecord, folder: Path, name: str) -> list[P
     ]
     _pair(place / f"{name}_KRCIpo", axes, SLOWER * shown.step)
     for k in range(len(shown.axes)):
-        _pair(place / f"{name}_NextGenDrive#{k + 1}", _drive(shown, k), shown.step)
+        drive = [
+            _Trace("Istposition", "rad", shown.motor[:, k]),
+            _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
+            _Trace("Istmoment", "Nm", shown.effort[:, k]),
+        ]
+        _pair(place / f"{name}_NextGenDrive#{k + 1}", drive, shown.step)
     return [place]
-
-
-def _drive(shown: ControllerRecord, k: int) -> list[_Trace]:
-    return [
-        _Trace("Istposition", "rad", shown.motor[:, k]),
-        _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
-        _Trace("Istmoment", "Nm", shown.effort[:, k]),
-    ]
 
 
 def _pair(stem: Path, traces: list[_Trace], step: float) -> None:
@@ -456,16 +453,10 @@ def _groups(shown: ControllerRecord) -> list[_Group]:
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
     n = len(shown.axes)
     set_position = named(shown.format.position.replace("Act", "Set"), shown.axes)
+    torque = named(shown.format.efforts["motor torque"], shown.axes)
     return [
         _Group(shown.t, named(shown.format.position, shown.axes), turning, "REAL64", shown.position, "%.9f"),
-        _Group(
-            shown.t,
-            named(shown.format.efforts["motor torque"], shown.axes),
-            ["(None)"] * n,
-            "INT16",
-            np.round(shown.effort),
-            "%.0f",
-        ),
+        _Group(shown.t, torque, ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
         _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
         _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
     ]

@@ -94,11 +94,8 @@ class RecordedRun:
     tracking: Tracking
 
     def __post_init__(self) -> None:
-        each = dict.fromkeys(
-            ("q_reference", "dq_reference", "q", "dq", "q_motor", "current", "torque_motor", "torque_joint"),
-            "n n_joints",
-        )
-        freeze(self, finite=False, order="C", t="n", mark="int: n", temperature="n n_joints", speed_scaling="n", **each)
+        each = dict.fromkeys((*POSITIONS, *VELOCITIES, "q_motor", *TORQUES, "temperature"), "n n_joints")
+        freeze(self, finite=False, order="C", t="n", mark="int: n", speed_scaling="n", **each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,8 @@ class Course:
 @one_blas_thread()
 def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
-    step = servo_step(truth.settings, course.plan.sample_time)
+    logged = truth.settings.log_step or course.plan.sample_time
+    step = logged / max(1, int(np.ceil(logged / truth.settings.control_step - 1e-9)))  # s, of the servo loop
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
@@ -224,12 +222,6 @@ def check_tracking(tracking: Tracking, plan: Plan) -> None:
         stiffness = f"{1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {tracking.controller.kp[j]:.3g}"
         why = f"a stable loop of {stiffness} {units[j][2]}; state rotor inertias, the friction, a smaller torque limit"
     raise ExcitorError(f"{said}: {why}, or slow the motion down; nothing was written")
-
-
-def servo_step(settings: Settings, sample_time: float) -> float:
-    """Compute the servo loop's step: a whole fraction of the log's, s."""
-    step = settings.log_step or sample_time
-    return step / max(1, int(np.ceil(step / settings.control_step - 1e-9)))
 
 
 def fed_forward(truth: Truth, robot: Robot, motion: Motion) -> FloatArray:
@@ -453,8 +445,7 @@ def _swap(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
 
 
 def _in_degrees(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
-    turning = ~recorded.robot.mechanism.prismatic
-    factor = np.where(turning, 180.0 / np.pi, 1.0)
+    factor = np.where(recorded.robot.mechanism.prismatic, 1.0, 180.0 / np.pi)
     return _scaled(recorded, (*POSITIONS, *VELOCITIES, "q_motor"), factor)
 
 
@@ -469,9 +460,7 @@ def _forget_gear(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     factor = np.ones(recorded.robot.n_joints)
     for i in fault.joints:
         factor[i] = ratio(recorded.robot, i)
-    return _scaled(
-        recorded, ("torque_motor", "torque_joint") if fault.channel == "torque" else ("q", "dq", "q_motor"), factor
-    )
+    return _scaled(recorded, TORQUES[1:] if fault.channel == "torque" else ("q", "dq", "q_motor"), factor)
 
 
 def _drop(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
