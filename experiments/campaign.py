@@ -88,9 +88,8 @@ class Identification(Table):
     method: Annotated[str, Field(max_length=80)] = "wls"  # of those that `excitor compare` compares
     weights: Literal["joint", "joint and run"] = "joint"
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
-    acceptance: Literal["training", "validation", "cross-validated"] | None = (
-        None  # reduce by sensitivity, judged on these data
-    )
+    # Reduce by sensitivity, judged on these data.
+    acceptance: Literal["training", "validation", "cross-validated"] | None = None
     tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
     consistent: bool = True
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
@@ -381,9 +380,7 @@ class OpenCampaign:
     robot: Robot
     robot_source: str | Path
     text: str  # of campaign.toml
-    band: "BandChoice | None" = (
-        None  # of the motion, where it was chosen from the logs, or compared with the stated one
-    )
+    band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
 
     @property
     def digest(self) -> str:

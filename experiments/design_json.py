@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.certify.certify import Robustness, Simulation
+from excitor.design.certify.certify import Simulation
 from excitor.design.constraints.constraint import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Run
@@ -61,8 +61,7 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         "home": [float(x) for x in setup.constraints.home] if setup.constraints.home is not None else None,
         "settings": {
             "seed": settings.seed,
-            "evaluations": settings.budget.evaluations,
-            "seconds": settings.budget.seconds,
+            **_named(settings.budget, "evaluations", "seconds"),
             "method": settings.method,
         },
         "noise": noise_data(setup.noise),
@@ -85,12 +84,7 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
     assert isinstance(run.problem, Problem)
     plan, series, excitation = run.plan, run.run.periodic, run.problem.excitation
     return {
-        "name": plan.name,
-        "kind": plan.kind,
-        "role": plan.role,
-        "payload": plan.payload,
-        "same_as": plan.same_as,
-        "note": plan.note,
+        **_named(plan, "name", "kind", "role", "payload", "same_as", "note"),
         "ready": run.certificate.ready,
         "period": excitation.period,
         "sample_time": excitation.sample_time,
@@ -110,6 +104,11 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
         "search": search_data(run.found),
         "run": run_data(run.run),
     }
+
+
+def _named(item: object, *names: str) -> dict[str, Any]:
+    """Write attributes under their names."""
+    return {name: getattr(item, name) for name in names}
 
 
 def phases_data(run: Run) -> list[dict[str, Any]]:
@@ -151,10 +150,7 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
     """Write a run of moves and stops: each move goes from one knot to the next, rad and m, s."""
     plan, run = slow.plan, slow.run
     return {
-        "name": plan.name,
-        "kind": plan.kind,
-        "role": plan.role,
-        "note": plan.note,
+        **_named(plan, "name", "kind", "role", "note"),
         "ready": slow.certificate.ready,
         "sample_time": run.sample_time,
         "knots": run.knots.tolist(),
@@ -166,38 +162,30 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
     }
 
 
+_TORQUES = ("constant", "amplitudes", "frequencies", "phases")
+
+
 def torque_data(run: SearchedRun, trajectory: TorqueTrajectory, simulation: Simulation) -> dict[str, Any]:
     """Write a run of torques in N m and N, each held from one sample to the next; waves in rad/s and rad."""
-    plan, excitation = run.plan, trajectory.excitation
+    plan, excitation, robust = run.plan, trajectory.excitation, simulation.robustness
     return {
-        "name": plan.name,
-        "kind": plan.kind,
-        "role": plan.role,
-        "note": plan.note,
+        **_named(plan, "name", "kind", "role", "note"),
         "ready": run.certificate.ready,
         "sample_time": excitation.sample_time,
         "driven": [bool(x) for x in excitation.driven],
         "start": excitation.start.tolist(),
-        "duration": excitation.duration,
-        "rate": excitation.rate,
+        **_named(excitation, "duration", "rate"),
         "band": list(excitation.band),
         "phases": phases_data(run.run),
-        "torques": {
-            key: getattr(trajectory, key).tolist() for key in ("constant", "amplitudes", "frequencies", "phases")
-        },
+        "torques": {key: x.tolist() for key, x in _named(trajectory, *_TORQUES).items()},
         "criterion": "condition",
         **conditioning_data(run),
         "wording": WORDING,
         "finest_step": simulation.finest_step,
-        "robustness": robustness_data(simulation.robustness),
+        "robustness": asdict(robust) | {"breaks": [{"name": name, "share": share} for name, share in robust.breaks]},
         **certificate_data(run),
         "search": search_data(run.found),
     }
-
-
-def robustness_data(robust: Robustness) -> dict[str, Any]:
-    """Write the share of models near the prior's that keep the limits, and the limits that the others violate."""
-    return asdict(robust) | {"breaks": [{"name": name, "share": share} for name, share in robust.breaks]}
 
 
 def search_data(found: SearchResult) -> dict[str, Any]:
@@ -220,16 +208,8 @@ def way_data(run: SearchedRun) -> dict[str, Any] | None:
 
 def margin_data(item: Margin) -> dict[str, Any]:
     """Write one line of a certificate."""
-    return {
-        "name": item.name,
-        "unit": item.unit,
-        "limit": finite(item.limit),
-        "worst": finite(item.worst),
-        "margin": finite(item.margin),
-        "holds": item.holds,
-        "proof": item.proof,
-        "where": item.where,
-    }
+    numbers = {name: finite(value) for name, value in _named(item, "limit", "worst", "margin").items()}
+    return _named(item, "name", "unit") | numbers | _named(item, "holds", "proof", "where")
 
 
 def forecast_of(designed: CampaignDesign) -> dict[str, Any]:
@@ -252,8 +232,7 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
         "condition": None if first is None else finite(first.condition),
         "condition_weighted": None if first is None else finite(first.condition_weighted),
         "certified": designed.ready,
-        "finished": designed.finished,
-        "go": designed.go,
+        **_named(designed, "finished", "go"),
         "reasons": list(designed.reasons),
         "remarks": list(designed.setup.remarks),
         "notes": list(designed.notes),
@@ -265,10 +244,10 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
         "evaluations": sum(run.found.evaluations for run in designed.searched if run.plan.same_as is None),
         "cpu_s": designed.cpu_seconds,
         "runs": [
-            {"name": run.plan.name, "condition": finite(run.condition), "certified": run.certificate.ready}
-            for run in designed.searched
-        ]
-        + [{"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow],
+            {"name": run.plan.name, "condition": condition, "certified": run.certificate.ready}
+            for run in (*designed.searched, *designed.slow)
+            for condition in [finite(getattr(run, "condition", None))]
+        ],
         "forecast": forecast_of(designed),
     }
 
@@ -357,10 +336,8 @@ def _with_runs(data: dict[str, Any]) -> dict[str, Any]:
             except KeyError as error:
                 raise ValueError(f"{kind}[{k}].{error.args[0]}: is missing") from None
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-                sentence = (
-                    f"{kind}[{k}]: times, poses or coefficients are no numbers, or not as many as expected ({error})"
-                )
-                raise ValueError(sentence) from None
+                expected = "times, poses or coefficients are no numbers, or not as many as expected"
+                raise ValueError(f"{kind}[{k}]: {expected} ({error})") from None
     return data | found
 
 

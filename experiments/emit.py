@@ -113,36 +113,22 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign, request.loss)
     if planned.no_go and NO_GO not in request.allow:
-        raise ExcitorError(_refused(campaign, planned.no_go))
+        raise ExcitorError(
+            f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: "
+            f"{'; '.join(planned.no_go)}. Fix that and run excitor design {campaign.folder} again; or emit it on "
+            f"purpose with --allow {NO_GO}, which every page, program and manifest will state"
+        )
     robot = planned.programs[0].plan.robot
     unsaid = campaign.content.log is None
     said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
     refusals = {name: said(name, robot) if unsaid else "" for name in names}
-    made = [
-        _emit_one(
-            campaign,
-            planned,
-            name,
-            _spacing(name, request.spacing, names),
-            listen,
-            "" if request.motion_only else refusals[name],
-        )
-        for name in names
-    ]
-    return planned, [
-        replace(
-            one, requested=one.name in request.targets, note=remark(one.name, robot) if one.folder and unsaid else ""
-        )
-        for one in made
-    ]
-
-
-def _refused(campaign: OpenCampaign, reasons: Sequence[str]) -> str:
-    return (
-        f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: {'; '.join(reasons)}. "
-        f"Fix that and run excitor design {campaign.folder} again; or emit it on purpose with --allow {NO_GO}, which "
-        "every page, program and manifest will state"
-    )
+    made = []
+    for name in names:
+        why, spacing = "" if request.motion_only else refusals[name], _spacing(name, request.spacing, names)
+        one = _emit_one(campaign, planned, name, spacing, listen, why)
+        note = remark(name, robot) if one.folder and unsaid else ""
+        made.append(replace(one, requested=name in request.targets, note=note))
+    return planned, made
 
 
 def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
@@ -150,9 +136,8 @@ def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
     names = ["csv"]
     for given in targets:
         names += registry.NAMES if given == "all" else [given]
-    names = [
-        name for name in dict.fromkeys(names) if name in targets or approximate or not registry.target(name).approximate
-    ]
+    names = list(dict.fromkeys(names))
+    names = [name for name in names if name in targets or approximate or not registry.target(name).approximate]
     for name in names:
         if registry.target(name).approximate and not approximate:
             raise ExcitorError(
@@ -235,15 +220,12 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Ver
     strangers = sorted(p.name for p in parent.iterdir() if p.name not in registry.NAMES and not p.name.startswith("."))
     for name in strangers:
         listen(f"note: {parent / name} is no target of excitor; it was not checked")
-    return planned, [_verify_one(campaign, planned, name, listen) for name in names]
-
-
-def _verify_one(campaign: OpenCampaign, planned: CampaignPlans, name: str, listen: Listen) -> Verification:
-    folder = campaign.folder / PROGRAMS / name
-    target = registry.target(name)
-    contents = _contents(folder)
-    found = verify_contents(target, planned.programs, contents, listen)
-    return replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems))
+    verified = []
+    for name in names:
+        target, contents = registry.target(name), _contents(parent / name)
+        found = verify_contents(target, planned.programs, contents, listen)
+        verified.append(replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems)))
+    return planned, verified
 
 
 def verify_target(folder: Path, programs: Sequence[CheckedPlan], listen: Listen) -> Verification:
@@ -311,16 +293,10 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
-    return [*changed_files(contents, {FILE: design_digest(campaign.folder)}), *_client_problems(target, contents)]
-
-
-def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]:
-    """List changed client files: clients are distributed unchanged; a changed one is never run."""
-    return [
-        f"{client}: is not the client that this version gives out; emit the programs again"
-        for client in target.clients
-        if contents.get(client) != file_text(f"clients/{client}").encode()
-    ]
+    """List changed files, clients among them: those are distributed unchanged; a changed one is never run."""
+    clients = [name for name in target.clients if contents.get(name) != file_text(f"clients/{name}").encode()]
+    wrong = [f"{name}: is not the client that this version gives out; emit the programs again" for name in clients]
+    return [*changed_files(contents, {FILE: design_digest(campaign.folder)}), *wrong]
 
 
 def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans:
@@ -379,7 +355,7 @@ def _moves(setup: Setup, run_plan: RunPlan, body: Run) -> list[CheckedPlan]:
 
 def _plan(setup: Setup, run_plan: RunPlan, way: Run, body: Run) -> Plan:
     robot, payload = run_robot(setup, run_plan), _payload(setup, run_plan)
-    name = _campaign_name(setup.campaign.folder)
+    name = setup.campaign.folder.resolve().name or "campaign"
     return Plan(name, run_plan.name, run_plan.role, robot, way, body, payload)
 
 
@@ -395,10 +371,6 @@ def _payload(setup: Setup, run_plan: RunPlan) -> float | None:
     if setup.robot.payload is None:
         return None
     return float(setup.robot.payload.phi[9]) if carries(setup, run_plan) else 0.0
-
-
-def _campaign_name(folder: Path) -> str:
-    return folder.resolve().name or "campaign"
 
 
 @contextmanager

@@ -23,6 +23,7 @@ class CannotLog(ExcitorError):
     """A robot whose drives lack the signals of a log format."""
 
 
+EFFORT = "effort"  # a column's heading: the channels of the effort that is written
 # What drives tell: motors' currents; torques at the motors; those brought to the joints by the gears; sensors there.
 Effort = Literal["current", "motor torque", "joint torque", "torque sensor"]
 
@@ -44,6 +45,9 @@ class Format:
     step: float | None = None  # s between rows; None: the controller's own
     per_mille: bool = False  # torques are in thousandths of `rated_torque`
     time: str | None = None  # the column of time, where the reader does not know it
+    columns: Sequence[tuple[str, str, str] | tuple[str, str, str, float]] = ()  # heading, cell, quantity, its offset
+    separator: str = ","
+    end: str = "\n"  # of a line
 
 
 _TABLES = tomllib.loads((resources.files("excitor.experiments") / "log_formats.toml").read_text("utf-8"))

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.motion import Run as Motions
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
-from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
+from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
 from excitor.experiments.log_formats import declared_for
 from excitor.experiments.manifest import (
@@ -29,7 +28,7 @@ from excitor.identify.log import CURRENT, Log, MeasuredSignals, Quantity, Record
 from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
-from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
+from excitor.identify.periods import Average, average_cycles, average_periods, find_cycles, periodic_lowpass
 from excitor.identify.regression import Rows, near_reversals
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
@@ -82,12 +81,17 @@ def planned_samples(
 ) -> Samples:
     """Average what of an aligned run counts; Misaligned where the run does not show its plan."""
     parts = usable(alignment, name=log.log)
-    steps = (*steps, *parts.steps, _aligned_step(alignment))
+    faults = "; ".join(check.sentence for check in alignment.faults)
+    found: dict[str, float | str] = {"start_s": alignment.start, "stretch": alignment.stretch, "findings": faults}
+    steps = (*steps, *parts.steps, Step("align with the plan", found))
     series = alignment.expected.run.series
     if series is not None:
-        highest = series.harmonics[-1] / series.period
-        cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
-        return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps)
+        highest, periods = series.harmonics[-1] / series.period, aligned_samples(alignment, measured)
+        reason = f"{_CUTOFF:g} times {highest:g} Hz, the highest planned frequency, and at least {_LEAST_CUTOFF:g} Hz"
+        cutoff = Cutoff(max(_CUTOFF * highest, _LEAST_CUTOFF), reason)
+        cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else cutoff
+        cutoff = replace(cutoff, hz=min(cutoff.hz, 0.49 * periods.rate))
+        return _averaged(log.run, periods.averages(), periods.rate, cutoff, steps)
     cut = aligned_windows(parts.windows, measured, rate=parts.rate, delay=parts.delay)
     kinds = [window.kind for window in parts.windows]
     return _of_moves(log.run, list(zip(kinds, cut, strict=True)), parts.rate, steps)
@@ -138,29 +142,19 @@ def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray
     return np.asarray(channels[0].values[k])
 
 
-def _aligned_step(alignment: Alignment) -> Step:
-    faults = "; ".join(check.sentence for check in alignment.faults)
-    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": faults})
-
-
-def _cutoff_of_plan(highest: float) -> Cutoff:
-    """Choose the cut-off for averaged periods of a program, whose highest planned frequency is given in Hz."""
-    reason = f"{_CUTOFF:g} times {highest:g} Hz, the highest planned frequency, and at least {_LEAST_CUTOFF:g} Hz"
-    return Cutoff(max(_CUTOFF * highest, _LEAST_CUTOFF), reason)
-
-
-def _averaged(run: str, periods: AlignedPeriods, cutoff: Cutoff, steps: tuple[Step, ...]) -> Samples:
-    """Average whole periods; the motion has the frequencies below the cut-off, exactly."""
-    q, tau = periods.averages()
-    hz = min(cutoff.hz, 0.49 * periods.rate)
-    motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=hz)
-    findings: dict[str, float | str] = {"repetitions": float(tau.n_repetitions), "findings": "; ".join(tau.findings)}
-    steps = (
-        *steps,
-        Step("average periods", findings),
-        Step("periodic lowpass", {"cutoff_hz": hz, "chosen_as": cutoff.reason}),
-    )
-    return repeated(run, motion, tau, periods.rate, steps)
+def _averaged(
+    run: str, averages: tuple[Average, Average], rate: float, cutoff: Cutoff, steps: tuple[Step, ...], **stated: float
+) -> Samples:
+    """Take averages of whole periods; the motion has the frequencies below the cut-off, exactly."""
+    q, tau = averages
+    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
+    findings: dict[str, float | str] = {
+        **stated,
+        "repetitions": float(tau.n_repetitions),
+        "findings": "; ".join(tau.findings),
+    }
+    filtering = Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason})
+    return repeated(run, motion, tau, rate, (*steps, Step("average periods", findings), filtering))
 
 
 _Cut = tuple[FloatArray, FloatArray, FloatArray]
@@ -505,11 +499,8 @@ def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) ->
     speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
     turning = ~robot.mechanism.prismatic
     limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
-    if (
-        declared.time is not None
-        and "time_unit" not in declared.model_fields_set
-        and not _RATES[0] <= rate <= _RATES[1]
-    ):
+    odd = "time_unit" not in declared.model_fields_set and not _RATES[0] <= rate <= _RATES[1]
+    if declared.time is not None and odd:
         for unit, seconds in SECONDS.items():
             if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
                 return (
@@ -550,11 +541,8 @@ def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | Non
 
 def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
     """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
-    if (
-        campaign.content.processing.lowpass_hz is None
-        and campaign.band is None
-        and any(planned_cutoff(campaign.folder, run) is None for run in runs)
-    ):
+    chosen = campaign.content.processing.lowpass_hz is not None or campaign.band is not None
+    if not chosen and any(planned_cutoff(campaign.folder, run) is None for run in runs):
         raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
 
 
@@ -601,14 +589,9 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     for name, body in bodies:
         if body.series is not None:
             series[name] = body.series.harmonics[-1] / body.series.period
-        elif blends := _travelling(body):
+        elif blends := [move.edge for move in body.moves if move.measured and not move.still]:
             moves[name] = 0.5 / min(blends)
     return series, moves
-
-
-def _travelling(run: Motions) -> list[float]:
-    """List the blends of measured moves with a displacement."""
-    return [move.edge for move in run.moves if move.measured and not move.still]
 
 
 def missing_lowpass(campaign: OpenCampaign) -> str:
@@ -625,18 +608,12 @@ def missing_lowpass(campaign: OpenCampaign) -> str:
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
     """Low-pass the positions of a run without delay."""
-    details: dict[str, float | str] = {
-        "cutoff_hz": cutoff.hz,
-        "chosen_as": cutoff.reason,
-        "true_cutoff": str(settings.true_cutoff),
-    }
-    rate, dq = measured.sample_rate_hz, measured.dq
-    return replace(
-        measured,
-        q=filtered(measured.q, rate, cutoff, settings),
-        dq=None if dq is None else filtered(dq, rate, cutoff, settings),
-        steps=(*measured.steps, Step("lowpass", details)),
-    )
+    details: dict[str, float | str] = {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}
+    details["true_cutoff"] = str(settings.true_cutoff)
+    rate, steps = measured.sample_rate_hz, (*measured.steps, Step("lowpass", details))
+    q, dq = (None if x is None else filtered(x, rate, cutoff, settings) for x in (measured.q, measured.dq))
+    assert q is not None
+    return replace(measured, q=q, dq=dq, steps=steps)
 
 
 def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
@@ -680,20 +657,8 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
     assert run.period_s is not None
     rate = measured.sample_rate_hz
     n = _whole_period(run.period_s, rate)
-    q = average_periods(measured.q, n, drop_periods=run.drop_periods)
-    tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
-    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
-    details: dict[str, float | str] = {
-        "period_s": run.period_s,
-        "repetitions": float(tau.n_repetitions),
-        "findings": "; ".join(tau.findings),
-    }
-    steps = (
-        *measured.steps,
-        Step("average periods", details),
-        Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
-    )
-    return repeated(run.name, motion, tau, rate, steps)
+    q, tau = (average_periods(x, n, drop_periods=run.drop_periods) for x in (measured.q, measured.tau))
+    return _averaged(run.name, (q, tau), rate, cutoff, measured.steps, period_s=run.period_s)
 
 
 def _whole_period(period_s: float, rate: float) -> int:

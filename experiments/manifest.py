@@ -39,7 +39,6 @@ PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 LARGEST_FILE = 100_000_000  # bytes
 _STEPS = 1_000_000_000  # steps of a period in version 1: every time is a whole number of them, near enough
 _STEP = 1e-6  # s: of moves there
-
 Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
 Size = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Row = Annotated[list[Size], Field(min_length=1, max_length=MOST_JOINTS)]
@@ -293,10 +292,7 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
         return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
     listed = {entry.name: entry.sha256 for entry in manifest.files}
     problems = [f"{MANIFEST}: these programs were made from another {name}; emit them again" for name in others]
-    found = {
-        entry["name"]: entry["sha256"]
-        for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})
-    }
+    found = {entry["name"]: entry["sha256"] for entry in digests(contents) if entry["name"] != MANIFEST}
     problems += [f"{name}: is missing" for name in listed if name not in found]
     problems += [f"{name}: was not written by emit; remove it" for name in found if name not in listed]
     problems += [
@@ -309,16 +305,16 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
 
 def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
-    target, robot = made.target, made.programs[0].plan.robot
+    target, robot, no_go = made.target, made.programs[0].plan.robot, made.programs[0].plan.no_go
     axes = axes_of(robot, target)
     return {
         "format": FORMAT,
         "version": VERSION,
         "excitor": version("excitor"),
         "made_from_sha256": dict(inputs),
-        "go": not made.programs[0].plan.no_go,
-        "allowed": ["no-go"] if made.programs[0].plan.no_go else [],
-        "reasons": list(made.programs[0].plan.no_go),
+        "go": not no_go,
+        "allowed": ["no-go"] if no_go else [],
+        "reasons": list(no_go),
         "target": target.name,
         "timing_class": target.timing,
         "approximate": target.approximate,
@@ -335,9 +331,7 @@ def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
         },
         "limits": {
             "position": [[finite(x) for x in pair] for pair in robot.limits.position],
-            "velocity": [finite(x) for x in robot.limits.velocity],
-            "acceleration": [finite(x) for x in robot.limits.acceleration],
-            "jerk": [finite(x) for x in robot.limits.jerk],
+            **{key: [finite(x) for x in getattr(robot.limits, key)] for key in ("velocity", "acceleration", "jerk")},
         },
         "marks": target.marks,
         "identification": target.advice,
@@ -350,9 +344,7 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
     plan = program.plan
     return {
         "name": program.name,
-        "run": plan.run,
-        "role": plan.role,
-        "dry": plan.dry,
+        **{key: getattr(plan, key) for key in ("run", "role", "dry")},
         "payload_kg": plan.payload,
         **({} if plan.payload_center is None else {"payload_center_m": plan.payload_center.tolist()}),
         "files": sorted(program.files),

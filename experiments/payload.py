@@ -16,30 +16,8 @@ from excitor.experiments.model import Model, read_model
 from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
 from excitor.identify.diagnose import Finding
-from excitor.identify.load.equations import (
-    Arm,
-    LoadRun,
-    LoadTask,
-    equations,
-    exact_arm,
-    load_task,
-    motor_torque,
-    run_from_samples,
-)
-from excitor.identify.load.fit import (
-    CENTER_NAMES,
-    CENTER_UNITS,
-    REACH,
-    LoadAtCenter,
-    LoadEstimate,
-    at_center,
-    center_slope,
-    center_values,
-    diagnose_load,
-    identify_consistent_load,
-    identify_load,
-    reweighed,
-)
+from excitor.identify.load import equations as load_equations
+from excitor.identify.load import fit as load_fit
 from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
@@ -50,7 +28,7 @@ from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 
-def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
+def known_arm(campaign: OpenCampaign) -> tuple[load_equations.Arm, str]:
     """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
     content, robot = campaign.content, campaign.robot
     if content.prior is not None:
@@ -60,12 +38,12 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
             raise ExcitorError(f"prior: {content.prior}: {error}") from None
     links, rotors = content.arm.links_percent, content.arm.rotors_percent
     if links == rotors == 0.0:
-        return exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
+        return load_equations.exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
     source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
     return doubted_arm(robot, links / 100.0, rotors / 100.0), source
 
 
-def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
+def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
     """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
 
     Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
@@ -92,10 +70,10 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
     full = np.zeros((len(params), len(params)))
     columns = np.asarray(base.kept)[rows]
     full[np.ix_(columns, columns)] = C
-    return Arm(chi, full)
+    return load_equations.Arm(chi, full)
 
 
-def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
+def doubted_arm(robot: Robot, links: float, rotors: float) -> load_equations.Arm:
     """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
 
     Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
@@ -108,12 +86,12 @@ def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
         if phi[9] == 0.0:
             spread = np.diag((links * phi) ** 2)
         else:
-            T = np.linalg.inv(center_slope(phi))
-            spread = T @ np.diag((links * center_values(phi)) ** 2) @ T.T
+            T = np.linalg.inv(load_fit.center_slope(phi))
+            spread = T @ np.diag((links * load_fit.center_values(phi)) ** 2) @ T.T
         C[columns, columns] = spread
     for column in set(params.rotor_columns):
         C[column, column] = (rotors * robot.chi[column]) ** 2
-    return Arm(robot.chi, C)
+    return load_equations.Arm(robot.chi, C)
 
 
 def _covariance(model: Model) -> FloatArray:
@@ -146,8 +124,8 @@ class PayloadRuns:
     """All runs of a payload campaign, torques on the motors' side."""
 
     robot: Robot  # bare
-    training: tuple[LoadRun, ...]
-    unseen: tuple[LoadRun, ...]
+    training: tuple[load_equations.LoadRun, ...]
+    unseen: tuple[load_equations.LoadRun, ...]
     poses: tuple[Poses, ...]
     samples: Mapping[str, Samples]
     loaded: Mapping[str, bool]  # run -> whether the load was on
@@ -161,11 +139,11 @@ class IdentifiedLoad:
 
     campaign: OpenCampaign
     runs: PayloadRuns
-    arm: Arm
+    arm: load_equations.Arm
     arm_source: str
     findings: tuple[Finding, ...]
-    estimate: LoadEstimate | None  # none from poses alone
-    body: LoadEstimate | None  # physically consistent
+    estimate: load_fit.LoadEstimate | None  # none from poses alone
+    body: load_fit.LoadEstimate | None  # physically consistent
     refusal: str  # why there is no such body, where there is none
     static: StaticLoad | None
     static_refusal: str
@@ -187,10 +165,10 @@ class IdentifiedLoad:
         return load_model(self)
 
     @property
-    def load(self) -> LoadAtCenter | None:
+    def load(self) -> load_fit.LoadAtCenter | None:
         """The load at its centre: a body's values where there is one, with the free estimate's intervals."""
         chosen = self.body or self.estimate
-        return None if chosen is None else at_center(chosen.phi, self.covariance)
+        return None if chosen is None else load_fit.at_center(chosen.phi, self.covariance)
 
     @property
     def covariance(self) -> FloatArray:
@@ -204,7 +182,9 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     arm, source = known_arm(campaign)
     tell(source)
     runs = read_payload_runs(campaign, tell)
-    check_pairs(runs)
+    loaded = [*(run.loaded for run in runs.training), *(poses.loaded for poses in runs.poses)]
+    if not any(loaded):  # a bare one may be missing where the arm is known
+        raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
     estimate = body = None
     findings: tuple[Finding, ...] = ()
     refusal = ""
@@ -213,7 +193,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
         task, estimate, findings = estimated(runs, arm)
         for finding in findings:
             tell(f"{finding.level}: {finding}")
-        weighed = reweighed(runs.training, estimate)
+        weighed = load_fit.reweighed(runs.training, estimate)
         body, refusal = consistent(task, weighed, estimate)
         predicted = tuple(compare_predicted(task, runs, run, estimate) for run in (*runs.training, *runs.unseen))
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
@@ -222,41 +202,35 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     )
 
 
-def check_pairs(runs: PayloadRuns) -> None:
-    """Check that there is a loaded run; the bare one may be missing where the arm is known."""
-    if not any(run.loaded for run in runs.training) and not any(poses.loaded for poses in runs.poses):
-        raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
-
-
-def estimated(runs: PayloadRuns, arm: Arm) -> tuple[LoadTask, LoadEstimate, tuple[Finding, ...]]:
+def estimated(
+    runs: PayloadRuns, arm: load_equations.Arm
+) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate, tuple[Finding, ...]]:
     """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
     robot = runs.robot
     lossless = bool((robot.drive.efficiency == 1.0).all())
-    task = load_task(
-        robot,
-        runs.training,
-        arm=arm,
-        efficiency=np.ones(robot.n_joints) if lossless else None,
-        learn_arm=bool(arm.covariance.any()) and any(not run.loaded for run in runs.training),
-    )
-    first = identify_load(task, runs.training)
-    weighed = reweighed(runs.training, first)
-    estimate = identify_load(task, weighed, start=first.values)
-    return task, estimate, diagnose_load(task, weighed, estimate.values)
+    known = np.ones(robot.n_joints) if lossless else None
+    learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
+    task = load_equations.load_task(robot, runs.training, arm=arm, efficiency=known, learn_arm=learn)
+    first = load_fit.identify_load(task, runs.training)
+    weighed = load_fit.reweighed(runs.training, first)
+    estimate = load_fit.identify_load(task, weighed, start=first.values)
+    return task, estimate, load_fit.diagnose_load(task, weighed, estimate.values)
 
 
-def consistent(task: LoadTask, runs: Sequence[LoadRun], estimate: LoadEstimate) -> tuple[LoadEstimate | None, str]:
+def consistent(
+    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+) -> tuple[load_fit.LoadEstimate | None, str]:
     """Find the physically consistent load nearest to the data, or return why there is none: nothing is projected."""
     if estimate.load.consistency.holds:
         return estimate, ""
     try:
-        return identify_consistent_load(task, runs), ""
+        return load_fit.identify_consistent_load(task, runs), ""
     except (SolverError, RankDeficient) as error:
         return None, str(error)
 
 
 def from_poses(
-    campaign: OpenCampaign, runs: PayloadRuns, arm: Arm, estimate: LoadEstimate | None
+    campaign: OpenCampaign, runs: PayloadRuns, arm: load_equations.Arm, estimate: load_fit.LoadEstimate | None
 ) -> tuple[StaticLoad | None, str]:
     """Estimate the load from held poses, with the gears' losses estimated from motions."""
     robot = runs.robot
@@ -283,10 +257,12 @@ def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
     return np.asarray(np.sqrt(carried_from_joints(robot) ** 2 @ np.square(sigma)))
 
 
-def compare_predicted(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
+def compare_predicted(
+    task: load_equations.LoadTask, runs: PayloadRuns, run: load_equations.LoadRun, estimate: load_fit.LoadEstimate
+) -> PredictionErrors:
     """Compare a run's torques with those predicted by the estimate."""
-    system = equations(task, [run])
-    left = system.tau - motor_torque(system, estimate.values)[0]
+    system = load_equations.equations(task, [run])
+    left = system.tau - load_equations.motor_torque(system, estimate.values)[0]
     axes = np.flatnonzero(task.axes)
 
     def rms(values: FloatArray) -> FloatArray:
@@ -320,7 +296,9 @@ def load_model(result: IdentifiedLoad) -> Model:
 
 def load_data(result: IdentifiedLoad) -> dict[str, Any]:
     """Write the load's estimates and their comparison with the ratings."""
-    estimate, found = result.estimate, load_ratings(result)
+    estimate, (phi, C) = result.estimate, parameters_of_load(result)
+    found = ratings(result.robot, result.campaign.content.rated, phi, C, inertia=estimate is not None)
+    quantities = [asdict(one) | {"answer": one.answer, "sentence": one.sentence} for one in found]
     return {
         "method": "poses held" if estimate is None else "motion",
         "at_center": center_data(result),
@@ -331,7 +309,7 @@ def load_data(result: IdentifiedLoad) -> dict[str, Any]:
         "unknowns": unknowns_data(result),
         "condition": None if estimate is None else finite(estimate.condition),
         "predicted": predicted_data(result),
-        "rating": {"answer": answer_of(found), "quantities": [rating_data(one) for one in found]},
+        "rating": {"answer": answer_of(found), "quantities": quantities},
     }
 
 
@@ -349,9 +327,7 @@ def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
     axes = () if result.estimate is None else result.estimate.axes
     return [
         {
-            "run": one.run,
-            "loaded": one.loaded,
-            "unseen": one.unseen,
+            **{key: getattr(one, key) for key in ("run", "loaded", "unseen")},
             "rms": dict(zip(axes, one.rms.tolist(), strict=True)),
             "relative": dict(zip(axes, (one.rms / one.size).tolist(), strict=True)),
         }
@@ -394,7 +370,7 @@ class RatingCheck:
         """Position of the 95 % interval: within or over the limit, or "cannot tell" if it contains the limit."""
         if self.limit is None:
             return "cannot tell"
-        reach = REACH * self.sigma
+        reach = load_fit.REACH * self.sigma
         if self.value + reach <= self.limit:
             return "within"
         return "over" if self.value - reach > self.limit else "cannot tell"
@@ -402,22 +378,14 @@ class RatingCheck:
     @property
     def sentence(self) -> str:
         """Comparison with the limit as a sentence."""
-        text = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
+        text = f"{self.what} is {self.value:.4g} ± {load_fit.REACH * self.sigma:.2g} {self.unit}"
         if self.limit is None:
             return f"{text}; no rating is stated to compare it with"
         beside = f"{text}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
-        why = {
-            "within": "within the rating",
-            "over": "over the rating",
-            "cannot tell": "undecided, as its interval contains the limit",
-        }
-        return f"{beside}: {why[self.answer]}"
-
-
-def load_ratings(result: IdentifiedLoad) -> list[RatingCheck]:
-    """Compare the load with the robot's ratings."""
-    phi, C = parameters_of_load(result)
-    return ratings(result.robot, result.campaign.content.rated, phi, C, inertia=result.estimate is not None)
+        undecided = self.answer == "cannot tell"
+        return (
+            f"{beside}: {'undecided, as its interval contains the limit' if undecided else f'{self.answer} the rating'}"
+        )
 
 
 def center_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
@@ -434,9 +402,9 @@ def center_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
             "unit": unit,
             "value": float(value),
             "sigma": float(s),
-            "interval": [float(value - REACH * s), float(value + REACH * s)],
+            "interval": [float(value - load_fit.REACH * s), float(value + load_fit.REACH * s)],
         }
-        for name, unit, value, s in zip(CENTER_NAMES, CENTER_UNITS, values, sigma, strict=False)
+        for name, unit, value, s in zip(load_fit.CENTER_NAMES, load_fit.CENTER_UNITS, values, sigma, strict=False)
     ]
 
 
@@ -461,11 +429,6 @@ def unknowns_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
     ]
 
 
-def rating_data(one: RatingCheck) -> dict[str, Any]:
-    """Write one comparison with a rating."""
-    return asdict(one) | {"answer": one.answer, "sentence": one.sentence}
-
-
 POSES = 400
 WRIST = 3  # joints, from the last
 
@@ -477,20 +440,14 @@ def ratings(
 
     `inertia`: True if it was estimated, which held poses alone do not allow.
     """
-    check_joints(robot, rated)
-    mass = RatingCheck(
-        "the load's mass", "kg", float(phi[9]), float(np.sqrt(max(float(covariance[9, 9]), 0.0))), rated.mass
-    )
-    return [mass, *_about_axes(robot, rated, phi, covariance, inertia=inertia)]
-
-
-def check_joints(robot: Robot, rated: PayloadRating) -> None:
-    """Check that all joints with ratings exist."""
     for key, given in (("inertia", rated.inertia), ("moment", rated.moment)):
         strange = [name for name in given if name not in robot.joint_names]
         if strange:
             names = choice(strange[0], robot.joint_names)
             raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {names}")
+    sigma = float(np.sqrt(max(float(covariance[9, 9]), 0.0)))
+    mass = RatingCheck("the load's mass", "kg", float(phi[9]), sigma, rated.mass)
+    return [mass, *_about_axes(robot, rated, phi, covariance, inertia=inertia)]
 
 
 def answer_of(found: list[RatingCheck]) -> Answer:
@@ -507,9 +464,7 @@ def _about_axes(
     q = random_motion(robot, POSES).q
     rows = load_rows(robot, q)
     g = float(np.linalg.norm(robot.mechanism.gravity))
-    wrist = range(max(0, robot.n_joints - WRIST), robot.n_joints)
-    for j in wrist:
-        name = robot.joint_names[j]
+    for j, name in list(enumerate(robot.joint_names))[-WRIST:]:
         if robot.mechanism.prismatic[j]:
             continue
         if inertia:
@@ -562,8 +517,8 @@ def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Pa
     planned = replace(learned_robot(campaign.folder, content.prior, bare, elsewhere=True), payload=None)
     guess = with_load(planned, content.payload)
     read = _aligned(campaign, guess, planned)
-    training: list[LoadRun] = []
-    unseen: list[LoadRun] = []
+    training: list[load_equations.LoadRun] = []
+    unseen: list[load_equations.LoadRun] = []
     poses: list[Poses] = []
     loads = {run.name: is_loaded(campaign, run) for run in content.run}
     for number, run in enumerate(content.run):
@@ -571,7 +526,7 @@ def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Pa
         if found.static:
             poses.append(poses_from_samples(bare, found, loaded=on))
             continue
-        made = replace(run_from_samples(bare, found), loaded=on, time=float(number))
+        made = replace(load_equations.run_from_samples(bare, found), loaded=on, time=float(number))
         (unseen if run.role == "validate" else training).append(made)
     samples = {name: found for name, (found, _) in read.items()}
     tell(f"read {len(samples)} runs, {sum(loads.values())} of them with the load")

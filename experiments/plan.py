@@ -14,11 +14,13 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from excitor.design import torque
 from excitor.design.certify.certify import Certificate, certify
 from excitor.design.constraints.constraint import CLEARANCE_SCALE
 from excitor.design.constraints.constraints import Constraints
@@ -40,7 +42,7 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import Budget, Observer, Progress, Search, Searchable, SearchResult, State, run_search
+from excitor.design.search import Budget, Observer, Progress, Search, SearchResult, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
     SlowPlan,
@@ -50,22 +52,8 @@ from excitor.design.slow import (
     static_poses,
     warm_up,
 )
-from excitor.design.torque import (
-    CONDITION_SAMPLES,
-    SEARCH,
-    SHARP_WIDTH,
-    WORDING,
-    TorqueExcitation,
-    TorqueProblem,
-    TorqueTrajectory,
-    certify_torques,
-    robustness_sentence,
-    simulated_motion,
-    torque_problem,
-    trajectories,
-)
 from excitor.design.torque import scaled as scaled_torques
-from excitor.experiments.campaign import FILE, Design, InvalidCampaign, TorqueRuns
+from excitor.experiments.campaign import FILE, InvalidCampaign, TorqueRuns
 from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
@@ -81,7 +69,6 @@ from excitor.robots.simulate import with_friction_width
 FORECAST_SAMPLES = 600
 LEAST_ROBUST = 0.8  # of models drawn near the prior's
 _SLOW_STEP = 0.1  # s between the samples of a slow run in the forecast
-
 Listener = Callable[[str, Progress], None]
 
 
@@ -99,7 +86,7 @@ class SearchedRun(DesignedRun):
     """A run whose motion, or whose torques, were searched, with the value of its criterion."""
 
     robot: Robot  # with the payload of this run
-    problem: Problem | TorqueProblem
+    problem: Problem | torque.TorqueProblem
     condition: float  # by SVD on the fine grid, unweighted, column-normalised, this run alone
     condition_weighted: float
     spectrum: FloatArray  # singular values of the column-normalised matrix
@@ -107,7 +94,7 @@ class SearchedRun(DesignedRun):
     columns: tuple[str, ...]
     found: SearchResult
     front: Front | None = None  # that the run was picked from
-    torques: TorqueTrajectory | None = None  # whose simulated motion the run is
+    torques: torque.TorqueTrajectory | None = None  # whose simulated motion the run is
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,7 +140,13 @@ class CampaignDesign:
             return (*self.forecast.checks, _BLIND)
         simulations = [run.simulation for run in self.certificates.values() if run.simulation is not None]
         if simulations:
-            return (*self.forecast.checks, _robust(min(one.robustness.share for one in simulations)))
+            share = min(one.robustness.share for one in simulations)
+            sentence = (
+                f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of "
+                "torques that no position controller holds"
+            )
+            robust = Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, sentence)
+            return (*self.forecast.checks, robust)
         if self.setup.design.schedule == "static-pair":
             return (_weighs(self.setup, self.slow),)
         if self.setup.design.model != "load":
@@ -285,18 +278,11 @@ _BLIND = Check(
 def _weighs(setup: Setup, runs: Sequence[DesignedRun]) -> Check:
     """Check that held poses separate a load's mass from its centre, by all joints' torques."""
     poses = np.array([segment.ends[0] for one in runs for segment in one.run.segments if segment.measured])
-    value = poses_condition(setup.robot, poses)
+    first = 10 * setup.robot.tool.link
+    Y = regressor(setup.robot, posture(poses))[:, :, first + 6 : first + 10]  # by first moments and mass
+    value = condition_number(np.ascontiguousarray(Y.reshape(-1, 4)))
     sentence = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
     return Check("condition", value, CONDITION, value <= CONDITION, sentence)
-
-
-def _robust(share: float) -> Check:
-    """Check that a motion without a position controller keeps its limits for most models near the prior's."""
-    sentence = (
-        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of torques "
-        "that no position controller holds"
-    )
-    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, sentence)
 
 
 def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> CampaignDesign:
@@ -306,7 +292,7 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
         forget(setup.campaign.folder)
     problems = list(_conflicts(setup, settings)) if by_torque(setup) else []
     if problems:
-        raise InvalidCampaign(setup.campaign.folder / FILE, problems)
+        raise _invalid(setup, *problems)
     plans, waiting = planned_runs(setup)
     runs: list[SearchedRun] = []
     slow: list[DesignedRun] = []
@@ -317,7 +303,7 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
         elif twin is not None:
             runs.append(repeated_run(setup, plan, twin))
         else:
-            tell = None if listen is None else _named(plan.name, listen)
+            tell = None if listen is None else partial(listen, plan.name)
             try:
                 runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
             except (SearchInterrupted, KeyboardInterrupt) as stop:
@@ -351,10 +337,6 @@ def design_alone(
     return CampaignDesign(setup, settings, (run,), (plan.name,), (), predicted, cpu_seconds)
 
 
-def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
-    return lambda progress: listen(name, progress)
-
-
 def planned_of(runs: Sequence[DesignedRun]) -> list[PlannedRun]:
     """Sample the runs that identification learns from."""
     return [_planned(run) for run in runs if run.plan.role == "identify"]
@@ -364,7 +346,7 @@ def _planned(run: DesignedRun) -> PlannedRun:
     """Sample what a run measures: a period of its series, its moves, or its simulated motion."""
     if run.certificate.simulation is not None:
         duration = run.run.segments[0].duration
-        return PlannedRun(run.plan.name, simulated_motion(run.run, FORECAST_SAMPLES), duration, 1)
+        return PlannedRun(run.plan.name, torque.simulated_motion(run.run, FORECAST_SAMPLES), duration, 1)
     if run.run.series is None:
         return PlannedRun(run.plan.name, measured_motion(run.run, _SLOW_STEP), measured_duration(run.run), 1)
     series = run.run.periodic
@@ -399,7 +381,9 @@ def design_run(
     problem = _torque_problem(setup) if by_torque(setup) else run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
     stated = (FORM, setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
-    key = key_of(*stated, _coefficients(before), _read_elsewhere(setup, problem))
+    series = [run.run.series for run in before]
+    coefficients = [one.sines.tobytes() + one.cosines.tobytes() for one in series if one is not None]
+    key = key_of(*stated, coefficients, _read_elsewhere(setup, problem))
     try:
         found = search_motion(
             Search(problem, budget, settings.seed + 1_000_003 * index, settings.method),
@@ -411,7 +395,7 @@ def design_run(
     except (InfeasibleDesign, InfeasibleRun):
         forget(folder)  # there is nothing to go on with
         raise
-    if isinstance(problem, TorqueProblem):
+    if isinstance(problem, torque.TorqueProblem):
         return _finished_torques(setup, plan, problem, found)
     return _finished(setup, plan, problem, found)
 
@@ -501,7 +485,7 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     if missing:
         those = f"those are {choice(missing[0], names)}"
         problem = f"{', '.join(missing)} is no base parameter that this run can show; {those}"
-        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {problem}"])
+        raise _invalid(setup, f"design.parameters: {problem}")
     return Criterion(
         "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in required)
     )
@@ -533,12 +517,7 @@ def _gram(model: Model, series: Series) -> FloatArray:
     return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
 
 
-def _coefficients(before: Sequence[SearchedRun]) -> list[bytes]:
-    series = [run.run.series for run in before]
-    return [one.sines.tobytes() + one.cosines.tobytes() for one in series if one is not None]
-
-
-def _read_elsewhere(setup: Setup, problem: Problem | TorqueProblem) -> list[bytes]:
+def _read_elsewhere(setup: Setup, problem: Problem | torque.TorqueProblem) -> list[bytes]:
     """Collect inputs of a search beyond the campaign's text: an earlier model's parameters and noise, a task."""
     criterion = problem.criterion if isinstance(problem, Problem) else Criterion("condition")
     arrays = (setup.robot.chi, setup.noise.sigma, criterion.scale, criterion.task)
@@ -675,9 +654,12 @@ def search_motion(
             raise SearchInterrupted(f"{where}: stopped before a motion was found that fits; the same command goes on")
         if isinstance(problem, Problem):
             raise_infeasible(problem, where, settings.seed)
+        g = search.problem.evaluate(found.candidates).g[0]
+        order = [int(k) for k in np.argsort(-g, kind="stable") if g[k] > 0.0]
+        broken = [_excess(search.problem.names[k], float(g[k])) for k in order[:_REASONS]]
         raise InfeasibleRun(
             f"{where}: no candidate of {found.evaluations} keeps every limit; the best breaks",
-            [*_broken(search.problem, found), "search longer, or widen what is broken most"],
+            [*broken, "search longer, or widen what is broken most"],
         )
     return found
 
@@ -686,7 +668,7 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
     """Replace a first stage without a feasible motion by one with it; raise InfeasibleDesign where none exists."""
     if first.done != 1 or (first.violation <= 0.0).any():
         return first
-    from excitor.design.explain import InfeasibleDesign, explain
+    from excitor.design.explain import explain
 
     blocked = explain(problem, seed=seed, evaluations=WHY_EVALUATIONS)
     if blocked.members or blocked.fits is None:
@@ -704,9 +686,14 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
 
 def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
     """Raise InfeasibleDesign, with the conflicting constraints, for a search without a feasible candidate."""
-    from excitor.design.explain import InfeasibleDesign, explain
+    from excitor.design.explain import explain
 
     raise InfeasibleDesign(where, explain(problem, seed=seed, evaluations=WHY_EVALUATIONS))
+
+
+def _invalid(setup: Setup, *problems: str) -> InvalidCampaign:
+    """Return the error of a key of campaign.toml."""
+    return InvalidCampaign(setup.campaign.folder / FILE, list(problems))
 
 
 def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
@@ -716,10 +703,8 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
         return planned_torque_runs(setup), ()
     joints = design.joints or None
     if design.schedule == "payload-pair" and robot.payload is None:
-        raise InvalidCampaign(
-            setup.campaign.folder / FILE,
-            ['design.schedule: is "payload-pair", but there is no [payload]; state its mass, centre and inertia'],
-        )
+        sentence = 'is "payload-pair", but there is no [payload]; state its mass, centre and inertia'
+        raise _invalid(setup, f"design.schedule: {sentence}")
     try:
         if setup.campaign.content.task == "payload" or design.schedule == "static-pair":
             dynamic, static = design.schedule == "payload-pair", design.static_poses > 0
@@ -735,7 +720,7 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
         )
         schedule = (*schedule, *_further(setup))
     except ValueError as error:
-        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.schedule: {error}"]) from None
+        raise _invalid(setup, f"design.schedule: {error}") from None
     waiting: list[RunPlan] = []
     if not setup.learned:
         for run in schedule:
@@ -805,9 +790,7 @@ def search_front(
         return found, problems[0], _as_found(found, 0, feasible=False)
     k = found.chosen if settings.pick is None else settings.pick
     if not 0 <= k < len(found):
-        raise InvalidCampaign(
-            setup.campaign.folder / FILE, [f"pick {k} is not on the front, which has runs 0 to {len(found) - 1}"]
-        )
+        raise _invalid(setup, f"pick {k} is not on the front, which has runs 0 to {len(found) - 1}")
     return replace(found, chosen=k), problems[found.which[k]], _as_found(found, k)
 
 
@@ -820,14 +803,12 @@ def _excitations(setup: Setup) -> list[Excitation]:
     for period in design.periods_s or [share * own.period for share in _PERIODS]:
         whole = round(period / own.sample_time) * own.sample_time
         if design.periods_s and abs(whole - period) > 1e-9 * period:
-            raise InvalidCampaign(
-                setup.campaign.folder / FILE,
-                [f"design.periods_s: {period:g} is no whole number of controller samples; {whole:g} would be"],
-            )
+            expected = f"is no whole number of controller samples; {whole:g} would be"
+            raise _invalid(setup, f"design.periods_s: {period:g} {expected}")
         try:
             made.append(replace(own, period=whole))
         except ValueError as error:
-            raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.periods_s: {error}"]) from None
+            raise _invalid(setup, f"design.periods_s: {error}") from None
     return made
 
 
@@ -913,14 +894,11 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
     loaded = replace(
         bare, name="loaded", payload="known", same_as="bare", note="Mount the load first. The same motion with it."
     )
+    weight = "The same poses with the load: its weight."
     runs = [
         *([poses] if static else []),
         *([bare, loaded, replace(loaded, name="loaded again", note="Once more with the load on.")] if dynamic else []),
-        *(
-            [replace(poses, name="loaded poses", payload="known", note="The same poses with the load: its weight.")]
-            if static
-            else []
-        ),
+        *([replace(poses, name="loaded poses", payload="known", note=weight)] if static else []),
     ]
     if dynamic:
         another = "Another motion with the load, which no estimate has seen: is it predicted?"
@@ -930,13 +908,6 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
             replace(bare, name="bare again", same_as="bare", note=back),
         ]
     return checked(tuple(runs))
-
-
-def poses_condition(robot: Robot, q: FloatArray) -> float:
-    """Condition number of the column-normalised torques by a load's first moments and mass, at poses (n, n_joints)."""
-    first = 10 * robot.tool.link
-    Y = regressor(robot, posture(q))[:, :, first + 6 : first + 10]
-    return condition_number(np.ascontiguousarray(Y.reshape(-1, 4)))
 
 
 MOST_SAMPLES = 30_000  # of a run: a hundred candidates of six joints then fill a gigabyte
@@ -956,14 +927,8 @@ _KEYS = {  # of the campaign, by how an error of the designer begins
     "a locked joint": "robot",
 }
 _WITHOUT_MEANING = (  # keys of periodic runs
-    "base_frequency_hz",
-    "harmonics",
-    "settle_s",
-    "ramp_s",
-    "warm_up_periods",
-    "measured_periods",
-    "hold_s",
-    "method",
+    *("base_frequency_hz", "harmonics", "settle_s", "ramp_s"),
+    *("warm_up_periods", "measured_periods", "hold_s", "method"),
 )
 
 
@@ -989,28 +954,30 @@ def planned_torque_runs(setup: Setup) -> Schedule:
 def _torque_remarks(setup: Setup, runs: Sequence[SearchedRun]) -> Iterator[str]:
     """Remark on how reliable simulated runs are."""
     if by_torque(setup):
-        yield from _ignored(setup.design)
-        yield WORDING
+        stated = [key for key in _WITHOUT_MEANING if key in setup.design.model_fields_set]
+        if stated:
+            yield f'excitation = "torque" makes no periodic run: {", ".join(stated)} of [design] do not count'
+        yield torque.WORDING
     for run in runs:
         if run.certificate.simulation is not None:
-            yield f"run {run.plan.name!r}: {robustness_sentence(run.certificate.simulation.robustness)}"
+            yield f"run {run.plan.name!r}: {torque.robustness_sentence(run.certificate.simulation.robustness)}"
 
 
-def _finished_torques(setup: Setup, plan: RunPlan, problem: TorqueProblem, found: SearchResult) -> SearchedRun:
+def _finished_torques(setup: Setup, plan: RunPlan, problem: torque.TorqueProblem, found: SearchResult) -> SearchedRun:
     """Reduce the best torques where the finer simulation breaks a limit, and evaluate what the motion shows."""
-    first = trajectories(problem, found.candidates)[0]
-    best: tuple[TorqueTrajectory, Run, Certificate] | None = None
+    first = torque.trajectories(problem, found.candidates)[0]
+    best: tuple[torque.TorqueTrajectory, Run, Certificate] | None = None
     for amplitude in _TORQUE_SHRINK:
         trial = scaled_torques(first, amplitude)
-        run, certificate = certify_torques(problem, trial)
+        run, certificate = torque.certify_torques(problem, trial)
         if best is None or certificate.ready:
             best = trial, run, certificate
         if certificate.ready:
             break
     assert best is not None
     chosen, run, certificate = best
-    motion = simulated_motion(run, CONDITION_SAMPLES)
-    W = regressor(with_friction_width(problem.sharp, SHARP_WIDTH), motion)[:, :, problem.columns]
+    motion = torque.simulated_motion(run, torque.CONDITION_SAMPLES)
+    W = regressor(with_friction_width(problem.sharp, torque.SHARP_WIDTH), motion)[:, :, problem.columns]
     conditioning = _conditioning(stack(W), stack(W / setup.noise.sigma[:, None]))
     if certificate.items[0].name == "simulation":  # it diverged
         conditioning["condition"] = float("inf")
@@ -1059,7 +1026,7 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
         )
 
 
-def _torque_problem(setup: Setup) -> TorqueProblem:
+def _torque_problem(setup: Setup) -> torque.TorqueProblem:
     """Build the search problem; errors name their key."""
     try:
         excitation = _excitation(setup)
@@ -1068,14 +1035,14 @@ def _torque_problem(setup: Setup) -> TorqueProblem:
                 f"duration, fade and coast are {excitation.n_samples - 1} controller samples, expected fewer than "
                 f"{MOST_SAMPLES}; make the run shorter"
             )
-        return torque_problem(setup.robot, excitation, constraints=setup.constraints)
+        return torque.torque_problem(setup.robot, excitation, constraints=setup.constraints)
     except (ValueError, ExcitorError) as error:
         sentence = str(error)
         key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design.torque")
-        raise InvalidCampaign(setup.campaign.folder / FILE, [f"{key}: {sentence}"]) from None
+        raise _invalid(setup, f"{key}: {sentence}") from None
 
 
-def _excitation(setup: Setup) -> TorqueExcitation:
+def _excitation(setup: Setup) -> torque.TorqueExcitation:
     """Build the torque excitation; default times are rounded to whole controller samples."""
     design, given = setup.design, setup.design.torque or TorqueRuns()
     step, top = design.controller_sample_s, 2.0 * np.pi * (design.max_frequency_hz or np.inf)
@@ -1088,7 +1055,7 @@ def _excitation(setup: Setup) -> TorqueExcitation:
     names = setup.robot.joint_names
     home = setup.constraints.home
     assert home is not None
-    return TorqueExcitation(
+    return torque.TorqueExcitation(
         sample_time=step,
         driven=np.array([not given.driven or name in given.driven for name in names]),
         start=home,
@@ -1097,20 +1064,6 @@ def _excitation(setup: Setup) -> TorqueExcitation:
         rate=given.rate,
         **times,
     )
-
-
-def _ignored(design: Design) -> list[str]:
-    stated = [key for key in _WITHOUT_MEANING if key in design.model_fields_set]
-    if not stated:
-        return []
-    return [f'excitation = "torque" makes no periodic run: {", ".join(stated)} of [design] do not count']
-
-
-def _broken(problem: Searchable, found: SearchResult) -> list[str]:
-    """List the constraints that the best candidate violates most, and by how much."""
-    g = problem.evaluate(found.candidates).g[0]
-    order = [int(k) for k in np.argsort(-g, kind="stable") if g[k] > 0.0]
-    return [_excess(problem.names[k], float(g[k])) for k in order[:_REASONS]]
 
 
 def _excess(name: str, g: float) -> str:
@@ -1124,4 +1077,4 @@ def _excess(name: str, g: float) -> str:
     if name.startswith("speed at the end"):
         return f"{name}: the arm has not come to rest yet; design.torque.coast_s gives it more time"
     over = f"{1.0 + g:.0f} times" if g > 1.0 else f"{1.0 + g:.0%} of"
-    return f"{name}: {over} what the search uses, which is {SEARCH.share:.0%} of the limit"
+    return f"{name}: {over} what the search uses, which is {torque.SEARCH.share:.0%} of the limit"

@@ -85,11 +85,10 @@ def set_up(campaign: OpenCampaign) -> Setup:
         robot = learned_robot(campaign.folder, content.prior, robot, elsewhere=content.task == "payload")
     with problems.at("payload"):
         robot = loaded(robot, content.payload)
-    limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)
+    limits, torque_rms, scene = robot.limits, np.full(robot.n_joints, np.inf), None
     with problems.at("limits"):
         limits, torque_rms = _limits(robot, content.limits, problems)
     home = _home(robot, content.home_deg, limits, problems, remarks)
-    scene = None
     with problems.at("cell"):
         scene = scene_of(robot, content.cell, problems)
     others = _others(robot, content.constraint, problems)
@@ -115,12 +114,11 @@ def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: Prob
     found: list[Constraint] = []
     for k, entry in enumerate(entries, start=1):
         path = f"constraint[{k}]"
-        try:
-            kind = CONSTRAINTS[entry.kind]
-        except KeyError:
+        if entry.kind not in CONSTRAINTS:
             meant = f"expected one of {choice(entry.kind, CONSTRAINTS)}"
             problems.append(f"{path}.kind: is {entry.kind!r}, {meant}")
             continue
+        kind = CONSTRAINTS[entry.kind]
         try:
             item = kind.build(robot, kind.table.model_validate(entry.model_extra))
             names = {row.name for row in item.rows(robot)}
@@ -190,13 +188,8 @@ def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[L
         if not low < high:
             problems.append(f"limits.position_margin_deg: leaves joint {name} no range")
     share = np.inf if given.torque_rms_percent is None else given.torque_rms_percent / 100.0
-    limits = Limits(
-        position,
-        tight["velocity"] * given.velocity_percent / 100.0,
-        tight["acceleration"] * given.acceleration_percent / 100.0,
-        tight["jerk"] * given.jerk_percent / 100.0,
-        tight["torque"] * given.torque_percent / 100.0,
-    )
+    rest = ("velocity", "acceleration", "jerk", "torque")
+    limits = Limits(position, *(tight[name] * getattr(given, f"{name}_percent") / 100.0 for name in rest))
     return limits, np.minimum(tight["torque_rms"], share * tight["torque"])
 
 
@@ -216,9 +209,10 @@ def _tighten(tight: dict[str, FloatArray], robot: Robot, j: int, entry: campaign
         elif low < least - 1e-9 or high > most + 1e-9:
             yield f"position: {interval} goes beyond the robot's own limits; it may only be tighter"
         tight["position"][j] = low, high
-    for quantity in ("velocity", "acceleration", "jerk"):
-        value = _rate(entry, quantity, sliding)
-        if value is not None:
+    for quantity, unit in (("velocity", "s"), ("acceleration", "s2"), ("jerk", "s3")):
+        stated = getattr(entry, f"{quantity}_m_{unit}" if sliding else f"{quantity}_deg_{unit}")
+        if stated is not None:
+            value = float(stated if sliding else np.radians(stated))
             if value > tight[quantity][j] * (1.0 + 1e-9):
                 yield f"{quantity}: exceeds the robot's own limit; it may only be tighter"
             tight[quantity][j] = value
@@ -234,12 +228,6 @@ def _of_other_unit(entry: campaign.JointLimits, sliding: bool) -> list[str]:
     """List the stated keys that are in metres for a joint that turns, in degrees for one that slides."""
     stated = [key for key in type(entry).model_fields if getattr(entry, key) is not None and "torque" not in key]
     return [key for key in stated if (key.endswith("_m") or "_m_" in key) != sliding]
-
-
-def _rate(entry: campaign.JointLimits, quantity: str, sliding: bool) -> float | None:
-    unit = {"velocity": "s", "acceleration": "s2", "jerk": "s3"}[quantity]
-    value = getattr(entry, f"{quantity}_m_{unit}" if sliding else f"{quantity}_deg_{unit}")
-    return None if value is None else float(value if sliding else np.radians(value))
 
 
 def _home(
@@ -294,8 +282,7 @@ def no_joint(robot: Robot, name: str) -> str:
 
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
     unknown = [name for name in design.joints if name not in robot.joint_names]
-    for name in unknown:
-        problems.append(f"design.joints: {name!r} {no_joint(robot, name)}")
+    problems += [f"design.joints: {name!r} {no_joint(robot, name)}" for name in unknown]
     moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
     for name in design.joints:
         if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
@@ -308,8 +295,7 @@ def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolAr
 
 def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limits, problems: Problems) -> FloatArray:
     pose = np.full(robot.n_joints, np.nan)
-    for j, value in robot.locked.items():
-        pose[j] = value
+    pose[list(robot.locked)] = list(robot.locked.values())
     for name, value in design.locked_deg.items():
         path = f"design.locked_deg.{name}"
         if name not in robot.joint_names:
@@ -338,18 +324,10 @@ def _excitation(design: campaign.Design, moving: BoolArray, problems: Problems) 
         period = whole * step
     if not harmonics or not moving.any():
         return None
+    times = {key: getattr(design, f"{key}_s") for key in ("ramp", "settle", "hold")}
+    periods = {key: getattr(design, f"{key}_periods") for key in ("warm_up", "measured")}
     try:
-        return Excitation(
-            period,
-            step,
-            harmonics,
-            moving,
-            ramp=design.ramp_s,
-            settle=design.settle_s,
-            hold=design.hold_s,
-            warm_up=design.warm_up_periods,
-            measured=design.measured_periods,
-        )
+        return Excitation(period, step, harmonics, moving, **times, **periods)
     except ValueError as error:
         sentence = str(error)
         key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design")
@@ -460,7 +438,8 @@ def scene_of(robot: Robot, cell: campaign.Cell, problems: Problems) -> Scene | N
     zones = []
     for k, entry in enumerate(cell.zone, start=1):
         try:
-            zones.append(_zone(entry, cell.clearance_m))
+            clearance = cell.clearance_m if entry.clearance_m is None else entry.clearance_m
+            zones.append(Zone(entry.name, _shape(entry), entry.keep, entry.bodies, clearance))
         except ValueError as error:
             problems.append(f"cell.zone[{k}]: {error}")
     if problems or not (zones or (cell.self_collision and robot.capsules)):
@@ -492,13 +471,6 @@ def is_bodiless(robot: Robot, link: int) -> bool:
     carried = np.flatnonzero(tree.parents == link)
     lengths = np.linalg.norm([tree.after[link, :3, 3], *tree.before[carried, :3, 3]], axis=1)
     return bool(lengths.max() < 1e-9 and not tree.sliding[carried].any())
-
-
-def _zone(entry: campaign.Zone, clearance: float) -> Zone:
-    shape = _shape(entry)
-    return Zone(
-        entry.name, shape, entry.keep, entry.bodies, clearance if entry.clearance_m is None else entry.clearance_m
-    )
 
 
 def _shape(entry: campaign.Zone) -> Shape:
@@ -616,19 +588,18 @@ def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
     model = read_model(folder / given.model, robot)
     model.check_in_kg()
     sigma = _residuals(model, robot)
-    ratios = _inflations(model, given.model)
+    if not np.isfinite([model.sigma, model.sigma_white]).all():
+        raise ExcitorError(f"{given.model}: a parameter lacks sigma or sigma_white; is it damaged?")
+    sure = model.sigma_white > 0.0
+    ratios = model.sigma[sure] / model.sigma_white[sure]  # of intervals to those for white noise
     learned = max(1.0, float(np.median(ratios))) if len(ratios) else 1.0
     if learned > _LARGEST_INFLATION:
         raise ExcitorError(
             f"{given.model}: its intervals are {learned:.3g} times wider than white ones; is it damaged?"
         )
     inflation = max(learned, given.inflation)
-    return Noise(
-        sigma,
-        given.rate_hz,
-        inflation,
-        source=f"learned from {given.model}, inflation {inflation:.2g}; {given.rate_hz:g} rows a second as stated",
-    )
+    source = f"learned from {given.model}, inflation {inflation:.2g}; {given.rate_hz:g} rows a second as stated"
+    return Noise(sigma, given.rate_hz, inflation, source=source)
 
 
 def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bool = False) -> Robot:
@@ -652,14 +623,6 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
     columns = params.indices(list(standard.names))
     chi[columns], known[columns] = standard.values, True
     return replace(robot, chi=chi, known=known)
-
-
-def _inflations(model: Model, name: str) -> FloatArray:
-    """Compute the ratio of each parameter's interval to that for white noise."""
-    if not np.isfinite([model.sigma, model.sigma_white]).all():
-        raise ExcitorError(f"{name}: a parameter lacks sigma or sigma_white; is it damaged?")
-    sure = model.sigma_white > 0.0
-    return np.asarray(model.sigma[sure] / model.sigma_white[sure])
 
 
 def _residuals(model: Model, robot: Robot) -> FloatArray:

@@ -10,7 +10,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,19 +31,9 @@ from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.setup import loaded
+from excitor.experiments.virtual import robot as virtual
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Engine, Fault, RecordedRun, aimed, run_program
-from excitor.experiments.virtual.robot import (
-    Settings,
-    Truth,
-    controller_of,
-    draw_truth,
-    plant_of,
-    springs,
-    true_parameters,
-    truth_data,
-    with_unmodelled,
-)
 from excitor.identify.log import Log
 from excitor.identify.logs.read import read_log
 from excitor.robots.arrays import FloatArray, one_blas_thread
@@ -70,7 +60,7 @@ class SimulationOptions:
     dry: bool = False  # dry runs too
     fresh: bool = False  # earlier simulated logs are replaced
     format: str | None = None  # of the log, where a target has several
-    settings: Settings | None = None
+    settings: virtual.Settings | None = None
     engine: Engine = "excitor"  # whose plant moves
     payload_kg: float | None = None  # on the tool, whatever the campaign states; None: as stated
 
@@ -92,7 +82,10 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
     """
     campaign = open_campaign(folder, "design")
     plans = [judged.plan for judged in plans_of(campaign).programs]
-    names = list(dict.fromkeys(targets)) or _emitted(campaign)
+    parent = campaign.folder / PROGRAMS
+    names = list(dict.fromkeys(targets)) or [name for name in registry.NAMES if (parent / name).is_dir()]
+    if not names:
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
     for name in names:
         registry.target(name)
         problems = stale_programs(campaign, name)
@@ -115,7 +108,8 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
     with ExitStack() as stack:
         folders = [stack.enter_context(new_logs(campaign.folder, stage.target)) for stage in stages]
         programs = [stage.programs(folder, plans, listen) for stage, folder in zip(stages, folders, strict=True)]
-        drawn = truth_data(truth) | {"engine": asked.engine, "faults": [_said(fault, plans[0]) for fault in faults]}
+        aimed = [_said(fault, plans[0]) for fault in faults]
+        drawn = virtual.truth_data(truth) | {"engine": asked.engine, "faults": aimed}
         drawn["servos"] = {name: servo for _, servos in programs for name, servo in servos.items()}
         sentence = json.dumps(drawn, indent=1) + "\n"
         digest = hashlib.sha256(sentence.encode()).hexdigest()
@@ -151,7 +145,7 @@ def simulate_run(
     plan = one.programs[0 if dry else -1].plan
     name = program_name(one, target)
     form = format_of(target)
-    truth = draw_truth(plan.robot, seed)
+    truth = virtual.draw_truth(plan.robot, seed)
     truth = replace(truth, settings=settings_for(target, form, plan, truth.settings))
     wrong = [aim(fault_of(text, plan.robot), [plan], seed) for text in faults]
     recorded = run_program(truth, plan, seed=_seed(seed, f"{target}/{name}"), faults=wrong)
@@ -161,10 +155,10 @@ def simulate_run(
     return replace(log, path=f"simulated {name}", target=target)
 
 
-def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> Truth:
+def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> virtual.Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
-        truth = draw_truth(plans[0].robot, asked.seed, asked.settings)
+        truth = virtual.draw_truth(plans[0].robot, asked.seed, asked.settings)
         return truth if asked.payload_kg is None else replace(truth, load=_hung(campaign, asked.payload_kg))
     if asked.payload_kg is not None:
         raise ExcitorError("--payload: goes with campaigns of the arm; others draw the load about [payload]")
@@ -172,7 +166,7 @@ def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationO
 
     guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
     assert guess is not None  # a payload campaign has runs with the load
-    arm = draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
+    arm = virtual.draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
     return replace(arm, load=draw_load(guess.phi, asked.seed))
 
 
@@ -186,7 +180,7 @@ def _hung(campaign: OpenCampaign, mass: float) -> FloatArray:
     return payload.phi * (mass / stated.mass)
 
 
-def carrying(truth: Truth, plan: Plan) -> Truth:
+def carrying(truth: virtual.Truth, plan: Plan) -> virtual.Truth:
     """Hang a load that nobody stated on the links; one in the place of a stated load hangs where that is on."""
     if truth.load is None or plan.payload is not None:
         return truth
@@ -202,14 +196,6 @@ def _form(name: str, asked: SimulationOptions, names: Sequence[str]) -> str | No
     return format_of(name, asked.format).name
 
 
-def _emitted(campaign: OpenCampaign) -> list[str]:
-    parent = campaign.folder / PROGRAMS
-    names = [name for name in registry.NAMES if (parent / name).is_dir()]
-    if not names:
-        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
-    return names
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class _Stage:
     """One target's logs."""
@@ -217,7 +203,7 @@ class _Stage:
     campaign: OpenCampaign
     target: str
     asked: SimulationOptions
-    truth: Truth
+    truth: virtual.Truth
     faults: tuple[Fault, ...]
 
     def programs(self, folder: Path, plans: Sequence[Plan], listen: Listen) -> tuple[list[dict[str, Any]], Servos]:
@@ -246,9 +232,7 @@ class _Stage:
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
         described = {
             "program": name,
-            "run": plan.run,
-            "role": plan.role,
-            "dry": plan.dry,
+            **{key: getattr(plan, key) for key in ("run", "role", "dry")},
             "log": paths[0].name,
             "rows": len(recorded.t),
             "seed": seed,
@@ -277,13 +261,13 @@ class _Stage:
         }
 
 
-def _truth_while_measured(truth: Truth, recorded: RecordedRun, *, bare: bool) -> list[dict[str, Any]]:
+def _truth_while_measured(truth: virtual.Truth, recorded: RecordedRun, *, bare: bool) -> list[dict[str, Any]]:
     """Write the true base parameters, friction at its mean temperature in the run; `bare`: without the payload."""
     measured = recorded.mark >= MEASURED
     warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
     base = base_parameters(recorded.robot)
     robot = replace(recorded.robot, payload=None) if bare else recorded.robot
-    values = base.values(true_parameters(truth, robot, temperature=warm, sensed=truth.settings.joint_sensors))
+    values = base.values(virtual.true_parameters(truth, robot, temperature=warm, sensed=truth.settings.joint_sensors))
     return [
         {"name": name, "unit": unit, "value": float(value)}
         for name, unit, value in zip(base.names, base.units, values, strict=True)
@@ -291,13 +275,7 @@ def _truth_while_measured(truth: Truth, recorded: RecordedRun, *, bare: bool) ->
 
 
 def _said(fault: Fault, plan: Plan) -> dict[str, Any]:
-    return {
-        "name": fault.name,
-        "sentence": fault.sentence,
-        "channel": fault.channel,
-        "joints": [plan.robot.joint_names[j] for j in fault.joints],
-        "size": fault.size,
-    }
+    return asdict(fault) | {"joints": [plan.robot.joint_names[j] for j in fault.joints]}
 
 
 def _seed(seed: int, name: str) -> int:
@@ -436,7 +414,7 @@ class ImpossibleMasses(ExcitorError):
 class VirtualRobot:
     """A virtual robot that follows commanded motions."""
 
-    truth: Truth
+    truth: virtual.Truth
     robot: Robot  # carries what the virtual robot carries
 
     @one_blas_thread()
@@ -446,8 +424,8 @@ class VirtualRobot:
         The controller's gains are tuned on the parameters `gains`; ExcitorError where the robot gets out of control.
         """
         tuned = replace(self.robot, chi=gains, payload=None, declared_base=None)
-        controller = controller_of(self.truth, tuned, motion, forward, step)
-        done, signals = run_controlled(plant_of(self.truth, self.robot), controller, motion, forward)
+        controller = virtual.controller_of(self.truth, tuned, motion, forward, step)
+        done, signals = run_controlled(virtual.plant_of(self.truth, self.robot), controller, motion, forward)
         if done < len(motion):
             raise ExcitorError(f"{self.robot.name}: got out of control {done * step:.3g} s after it had begun")
         return np.asarray(signals[0])
@@ -462,7 +440,7 @@ def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
         if data["robot"] != robot.name:
             return None
         given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}
-        truth = draw_truth(robot, int(data["seed"]), Settings(**given))
+        truth = virtual.draw_truth(robot, int(data["seed"]), virtual.Settings(**given))
         if robot.payload is not None and "load" in data:
             truth = replace(truth, load=np.array(data["load"], dtype=float))
         written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
@@ -477,16 +455,16 @@ def drawn_robot(robot: Robot, beta: FloatArray, covariance: FloatArray, *, seed:
 
     `beta` (n_base,) are all base parameters of the robot, without a payload of its own; `covariance` is theirs.
     """
-    settings = Settings(stuck=tuple(robot.locked))
+    settings = virtual.Settings(stuck=tuple(robot.locked))
     rng = np.random.default_rng([seed, 0x7472])
     chi = _possible(robot, beta, covariance, rng)
     n = len(layout(robot))
-    full, all_chi = with_unmodelled(robot, chi, rng, settings)
+    full, all_chi = virtual.with_unmodelled(robot, chi, rng, settings)
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(robot.n_joints, 2)))
-    stiffness, damping = springs(robot, chi[:n], settings)
+    stiffness, damping = virtual.springs(robot, chi[:n], settings)
     efficiency, start = np.clip(1.0 - loss, 0.05, 1.0), np.full(robot.n_joints, settings.ambient)
     law = robot.drive.torque_from_current
-    return VirtualRobot(Truth(full, all_chi, efficiency, law, stiffness, damping, start, settings, seed), robot)
+    return VirtualRobot(virtual.Truth(full, all_chi, efficiency, law, stiffness, damping, start, settings, seed), robot)
 
 
 def _possible(robot: Robot, beta: FloatArray, covariance: FloatArray, rng: np.random.Generator) -> FloatArray:

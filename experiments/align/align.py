@@ -4,37 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.experiments.align.channels import (
-    Channels,
-    can_weigh,
-    check_lag,
-    check_payload,
-    check_positions,
-    check_saturation,
-    check_torques,
-    check_tracking,
-    felt,
-    flange_load,
-    loaded,
-)
-from excitor.experiments.align.clock import (
-    Timing,
-    check_marks,
-    check_periods,
-    check_speed,
-    check_stamps,
-    check_stretch,
-    clock_of,
-    in_order,
-    locate,
-    period_stretch,
-    shifts,
-)
+from excitor.experiments.align import channels as signals
+from excitor.experiments.align import clock as times
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import ObservedLog, check_friction_drift, raw_samples, repeating, seen
 from excitor.identify.diagnose import LEAST_GAIN, delay
 from excitor.identify.regression import subset
-from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
@@ -54,23 +29,23 @@ FEW = 2  # periods of a half, below which drift is not checked
 def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alignment:
     """Align a log with its plan and the robot's prior model; faults are in the result, not raised."""
     _check_fits(expected, measured, robot)
-    run = in_order(measured)
-    clock = clock_of(run.t)
-    timing = locate(expected, run.t, run.q)
-    found = Alignment(expected, tuple(check_stamps(run, clock)), interval=clock.interval)
+    run = times.in_order(measured)
+    clock = times.clock_of(run.t)
+    timing = times.locate(expected, run.t, run.q)
+    found = Alignment(expected, tuple(times.check_stamps(run, clock)), interval=clock.interval)
     if timing.likeness < LIKE:
         return replace(found, checks=(*found.checks, _unlike(expected, timing)))
     timing, checks = _timed(expected, run, timing)
-    channels = check_positions(expected, run, timing, robot)
+    channels = signals.check_positions(expected, run, timing, robot)
     checks += channels.checks
-    tracking = check_tracking(expected, channels, run, timing)
+    tracking = signals.check_tracking(expected, channels, run, timing)
     slow = {check.joint for check in tracking if not check.holds}
     channels = replace(channels, strays=channels.strays | np.isin(expected.run.joints, list(slow)))
     checks += tracking
-    checks += check_lag(expected, run, timing, clock.interval)
+    checks += signals.check_lag(expected, run, timing, clock.interval)
     checks += _jumps(expected, run, timing, channels, clock.interval)
-    checks += check_marks(expected, run, timing)
-    whole, first, count = check_periods(expected, run, timing)
+    checks += times.check_marks(expected, run, timing)
+    whole, first, count = times.check_periods(expected, run, timing)
     found = replace(
         found,
         checks=(*found.checks, *checks, *whole),
@@ -82,7 +57,7 @@ def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alig
     return _with_torques(found, run, robot, channels)
 
 
-def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[Timing, list[Check]]:
+def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: times.Timing) -> tuple[times.Timing, list[Check]]:
     """Refine the period of a series by its harmonics, and compare its halves."""
     checks: list[Check] = []
     if expected.run.series is not None:
@@ -91,7 +66,7 @@ def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[
         steady = (u >= begin) & (u <= end)
         period = expected.run.periodic.period
         if np.ptp(u[steady]) > 1.2 * period if steady.any() else False:
-            stretch = period_stretch(expected, run.t[steady], run.q[steady], timing.stretch)
+            stretch = times.period_stretch(expected, run.t[steady], run.q[steady], timing.stretch)
             middle = float(np.median(u[steady]))
             timing = replace(timing, start=timing.start + (timing.stretch - stretch) * middle, stretch=stretch)
             checks += _drift(expected, run, timing, steady)
@@ -104,19 +79,19 @@ def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[
             True,
             f"the program's main part starts at {timing.start:.6g} s of the log",
         ),
-        *check_stretch(expected, timing.stretch, STRETCH),
-        *check_speed(run, timing, expected),
+        *times.check_stretch(expected, timing.stretch, STRETCH),
+        *times.check_speed(run, timing, expected),
         *checks,
     ]
 
 
-def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
+def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: times.Timing, steady: BoolArray) -> list[Check]:
     """Compare the period of the second half with that of the first."""
     t, q, period = run.t[steady], run.q[steady], expected.run.periodic.period
     middle = 0.5 * (t[0] + t[-1])
     if middle - t[0] < FEW * period * timing.stretch:
         return []
-    halves = [period_stretch(expected, t[part], q[part], timing.stretch) for part in (t < middle, t >= middle)]
+    halves = [times.period_stretch(expected, t[part], q[part], timing.stretch) for part in (t < middle, t >= middle)]
     drift = halves[1] / halves[0] - 1.0
     sentence = f"the period of the second half is {1.0 + drift:.7g} times that of the first"
     remedy = "log with the controller's own clock"
@@ -126,7 +101,7 @@ def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: B
 
 
 def _jumps(
-    expected: ExpectedMotion, run: MeasuredRun, timing: Timing, channels: Channels, interval: float
+    expected: ExpectedMotion, run: MeasuredRun, timing: times.Timing, channels: signals.Channels, interval: float
 ) -> list[Check]:
     """Detect jumps of the motion on the log's clock, as where rows are lost and stamps don't show it."""
     begin, end = expected.moving_span
@@ -134,7 +109,7 @@ def _jumps(
     edges = np.linspace(begin, end, max(3, round((end - begin) / span) + 1))
     usable = channels.q if channels.sound.all() else np.where(channels.sound, channels.q, 0.0)
     plan = expected.run.at((run.t - timing.start) / timing.stretch)
-    late = shifts(expected, timing, run.t, np.where(channels.sound, usable, plan), edges)[1:-1]
+    late = times.shifts(expected, timing, run.t, np.where(channels.sound, usable, plan), edges)[1:-1]
     late = late[np.isfinite(late)]
     if len(late) < 4:
         return []
@@ -145,7 +120,7 @@ def _jumps(
     return [Check("clock jumps", jump, "s", limit, jump <= limit, sentence, "", "doubtful", "lost rows", remedy)]
 
 
-def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
+def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: signals.Channels) -> Alignment:
     """Add the torque checks: order, sign and scale first, as the others depend on them."""
     series = found.expected.run.series is not None
     if series and found.periods >= 3:
@@ -153,7 +128,7 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
     view = seen(found, run, channels.q) if found.periods or not series else None
     right = view is not None and bool(channels.sound.all())
     if view is not None:
-        robot, sensed = felt(found.expected, run, robot, view.samples, channels.sound)
+        robot, sensed = signals.felt(found.expected, run, robot, view.samples, channels.sound)
         torques = _weighed(found.expected, run, robot, view, channels)
         found = replace(found, checks=(*found.checks, *sensed, *torques))
         right = right and all(check.holds for check in torques)
@@ -163,21 +138,19 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
         view = seen(found, run, channels.q) if late else view
         assert view.periods is not None
         found = replace(found, checks=(*found.checks, *check_friction_drift(found.expected, view.periods)))
-    ends = check_saturation(found, run, robot, channels) if _may_end(found) else []
+    # A wrong clock or channel is nothing that saturated drives explain.
+    may_end = all(check.holds or check.level != "unusable" or check.cause in STRAYING for check in found.checks)
+    ends = signals.check_saturation(found, run, robot, channels) if may_end else []
     ended = {check.joint for check in ends if not check.holds}
     if ended:
         samples = raw_samples(found, run, channels.q) if view is None or channels.strays.any() else view.samples
-        return replace(found, checks=(*_heavier(run, robot, samples), *ends, *_explained(found, ended)))
+        heavier = [one for one in signals.check_payload(run, robot, samples)[1] if one.holds or one.figure > 0.0]
+        return replace(found, checks=(*heavier, *ends, *_explained(found, ended)))
     found = replace(found, checks=(*found.checks, *ends))
     if view is None or not right:
         return found
-    load, weighed = check_payload(run, robot, view.samples)
+    load, weighed = signals.check_payload(run, robot, view.samples)
     return replace(found, checks=(*found.checks, *weighed), load=load)
-
-
-def _may_end(found: Alignment) -> bool:
-    """Return True if saturated drives could explain all faults; a wrong clock or channel they do not."""
-    return all(check.holds or check.level != "unusable" or check.cause in STRAYING for check in found.checks)
 
 
 def _explained(found: Alignment, ended: set[str]) -> list[Check]:
@@ -190,11 +163,7 @@ def _explained(found: Alignment, ended: set[str]) -> list[Check]:
     ]
 
 
-def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    return [check for check in check_payload(run, robot, samples)[1] if check.holds or check.figure > 0.0]
-
-
-def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignment:
+def _repeating(found: Alignment, run: MeasuredRun, channels: signals.Channels) -> Alignment:
     """Keep the periods that repeat; missing samples are the stated reason for the others."""
     periods = seen(found, run, channels.q).periods
     assert periods is not None
@@ -205,16 +174,16 @@ def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignm
 
 
 def _weighed(
-    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, view: ObservedLog, channels: Channels
+    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, view: ObservedLog, channels: signals.Channels
 ) -> list[Check]:
     """Check torques; where a load at the flange explains all their faults, report the load."""
-    checks = check_torques(expected, run, robot, view.samples, channels.sound)
-    if all(check.holds for check in checks) or not channels.sound.all() or not can_weigh(run, robot):
+    checks = signals.check_torques(expected, run, robot, view.samples, channels.sound)
+    if all(check.holds for check in checks) or not channels.sound.all() or not signals.can_weigh(run, robot):
         return checks
-    load = flange_load(robot, run, view.samples)
+    load = signals.flange_load(robot, run, view.samples)
     if load.evidence < OVERWHELMING or not (load.sure(robot) and load.possible(robot)):
         return checks
-    better = check_torques(expected, run, loaded(robot, load), view.samples, channels.sound)
+    better = signals.check_torques(expected, run, signals.loaded(robot, load), view.samples, channels.sound)
     return better if all(check.holds for check in better) else checks
 
 
@@ -232,7 +201,7 @@ def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
     return late, [Check("torque delay", late, "s", LATE, holds, sentence, "", "unusable", "torque delay", remedy)]
 
 
-def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:
+def _unlike(expected: ExpectedMotion, timing: times.Timing) -> Check:
     sentence = (
         f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}"
     )

@@ -281,12 +281,9 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
 
 
 _TWICE = "the gear was applied twice"
-
-
 SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
-EXCHANGED = np.log(
-    5.0
-)  # by which an exchange must leave less than wrong units and signs would, in the misfits' product
+# By which an exchange must leave less than wrong units and signs would, in the misfits' product.
+EXCHANGED = np.log(5.0)
 REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is said to be wrong
 INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
 SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
@@ -316,12 +313,6 @@ class _Model:
     speed: FloatArray  # (n, n_joints)
 
 
-@dataclass(frozen=True, slots=True)
-class _TorqueFit:
-    scale: float  # of the channel over the prior
-    misfit: float  # left, over the channel's variance: above 1 where the least that is expected is too much
-
-
 def felt(
     expected: ExpectedMotion, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
 ) -> tuple[Robot, list[Check]]:
@@ -334,17 +325,13 @@ def felt(
     if run.effort != "torque" or run.effort_side != "joint" or not judged.any() or not prior(robot)[rest:].any():
         return robot, []
     links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < rest, robot.chi, 0.0))
-    left = [
-        np.var(samples.tau - inverse_dynamics(one, samples.motion, prior(one)), axis=0)[judged]
-        for one in (robot, links)
-    ]
+    models = [inverse_dynamics(one, samples.motion, prior(one)) for one in (robot, links)]
+    left = [np.var(samples.tau - model, axis=0)[judged] for model in models]
     better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
     if better < np.log(SENSED):
         return robot, []
-    sentence = (
-        "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
-    )
-    return links, [Check("torque sensors", better, "1", np.inf, True, sentence)]
+    sentence = "torques are those of links alone, as sensors at the joints measure them"
+    return links, [Check("torque sensors", better, "1", np.inf, True, f"{sentence}: no rotors, no friction of motors")]
 
 
 def check_torques(
@@ -409,16 +396,17 @@ def _cross_fits(model: _Model, tau: FloatArray, gains: FloatArray, scaled: bool)
     exchange must explain more than those.
     """
     n = tau.shape[1]
-    misfit = np.array(
-        [[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled).misfit for j in range(n)] for i in range(n)]
-    )
-    own = [min(_fit(model, j, sign * tau[:, j], False).misfit for sign in (1.0, -1.0)) for j in range(n)]
+    misfit = np.array([[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled) for j in range(n)] for i in range(n)])
+    own = [min(_fit(model, j, sign * tau[:, j], False) for sign in (1.0, -1.0)) for j in range(n)]
     np.fill_diagonal(misfit, np.minimum(np.diagonal(misfit), own))
     return misfit
 
 
-def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
-    """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`."""
+def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> float:
+    """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`.
+
+    What is left over the channel's variance is above 1 where the least that is expected is too much.
+    """
     from scipy.optimize import lsq_linear
 
     v = model.speed[:, j]
@@ -433,7 +421,7 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
     bounds = ([low / typical, 0.0, 0.0, -np.inf], [max(high, 1e-12) / typical, np.inf, np.inf, np.inf])
     found = lsq_linear(columns, tau / typical, bounds)
     left = 2.0 * float(found.cost) * typical**2
-    return _TorqueFit(float(found.x[0]) * typical / size, min(_MOST, left / varies))
+    return min(_MOST, left / varies)
 
 
 def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
@@ -470,7 +458,7 @@ def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float
     power = float(m @ m)
     factor = float(m @ t) / power if power > 0.0 else 0.0
     size = float(np.sqrt(float(t @ t) / power)) if power > 0.0 else 1.0
-    up, down = (_fit(model, j, sign * tau / (size or 1.0), True).misfit for sign in (1.0, -1.0))
+    up, down = (_fit(model, j, sign * tau / (size or 1.0), True) for sign in (1.0, -1.0))
     sign = -1.0 if down * REVERSED < up else 1.0
     left = float(np.sum((t - factor * m) ** 2))
     doubt = 3.0 * float(np.sqrt(left / power / INDEPENDENT)) if power > 0.0 else np.inf
@@ -530,7 +518,8 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     asked, held = _asked(robot, tracking), _held(robot, run)
     series = found.expected.run.series is not None
     moving = found.expected.moving() & (channels.sound | channels.strays)
-    turns = _turning(robot, tracking)
+    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
+    turns = speed > SLOW * speed.max(axis=0)  # static friction is in no model
     cuts = {
         j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], tracking.error[on, j])
         for j in np.flatnonzero(moving)
@@ -542,7 +531,8 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
         name = found.expected.run.joints[j]
         ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
         if not ends and channels.strays[j]:
-            cut, ends = _stays_at_end(on_side(robot, "motor", run.tau)[:, j])
+            level, share = _piled(np.abs(on_side(robot, "motor", run.tau)[:, j]))
+            cut, ends = _Cut(level, np.inf, np.inf, share), share > PILED  # at its limit, whatever the motion needs
         checks.append(_check(name, cut, ends, name in held))
     return checks
 
@@ -559,18 +549,6 @@ def _asked(robot: Robot, tracking: TrackingSummary) -> list[tuple[FloatArray, Fl
         (W[j], np.hstack([tracking.error[:, own], tracking.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
         for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
-
-
-def _turning(robot: Robot, tracking: TrackingSummary) -> BoolArray:
-    """Mask of moving motors, (n, n_joints): static friction is in no model."""
-    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
-    return np.asarray(speed > SLOW * speed.max(axis=0))
-
-
-def _stays_at_end(tau: FloatArray) -> tuple[_Cut, bool]:
-    """Return True if a drive whose joint does not follow stays at its limit, whatever the motion needs."""
-    level, share = _piled(np.abs(tau))
-    return _Cut(level, np.inf, np.inf, share), share > PILED
 
 
 def _piled(size: FloatArray) -> tuple[float, float]:
@@ -642,16 +620,10 @@ def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start:
             break
         saved = float(np.log(straight / left))
         if saved > best.saved:
-            beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
-            best = _Cut(
-                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(wanted), cut)
-            )
+            beyond, late = float(np.mean(np.abs(wanted[cut]) - level)) / level, error * np.sign(wanted)
+            behind = float((late[cut].mean() - late[~cut].mean()) / (late[~cut].std() or 1.0))
+            best = _Cut(level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, behind)
     return best
-
-
-def _behind(error: FloatArray, cut: BoolArray) -> float:
-    usual = error[~cut]
-    return float((error[cut].mean() - usual.mean()) / (usual.std() or 1.0))
 
 
 def _sure(cut: _Cut, n: int, series: bool) -> bool:
@@ -734,10 +706,13 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
         columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
         spreads = np.append(spreads, np.ones(10))
     residual = data.tau - Y @ chi
-    A = _sided(robot, run, columns)
+    gears = np.eye(robot.n_joints) if run.effort_side == "joint" else robot.drive.motor_from_joint
+    A = np.einsum("ij,njk->nik", np.linalg.inv(gears.T), columns)
     b = on_side(robot, run.effort_side, residual)
     weights = _weights(A, b, on_side(robot, run.effort_side, data.tau))
-    weights = weights * _moving_joints(data.motion.dq)
+    speed = np.abs(data.motion.dq)
+    fastest = speed.max(axis=0)
+    weights = weights * ((speed > SLOW * fastest) | (fastest == 0.0))  # static friction is not modelled
     A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
     load = Load(0.0, np.inf)
     moments = 0.01 * params.n_links
@@ -749,12 +724,6 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     if robot.payload is None:
         return load
     return replace(load, stated=float(robot.payload.phi[9]), stated_sigma=float(robot.payload.covariance[9, 9]) ** 0.5)
-
-
-def _moving_joints(dq: FloatArray) -> BoolArray:
-    """Mask of moving joints: static friction is not modelled."""
-    fastest = np.abs(dq).max(axis=0)
-    return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -790,12 +759,6 @@ def _deviations(phi: FloatArray, typical: float) -> FloatArray:
         E[a, b] = E[b, a] = 1.0 if a == b else np.sqrt(0.5)
         found.append(parameters_of(L @ E @ L.T))
     return np.column_stack(found)
-
-
-def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:
-    if run.effort_side == "joint":
-        return columns
-    return np.asarray(np.einsum("ij,njk->nik", np.linalg.inv(robot.drive.motor_from_joint.T), columns))
 
 
 def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:

@@ -100,10 +100,8 @@ def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) ->
     cause, remedy = "speed slider", "set the speed slider (override) to 100 % and repeat the run"
     why = f": a speed slider at {100 / stretch:.3g} %, most likely"
     if stretch <= 1.0:
-        cause, remedy = (
-            "sample rate",
-            "check the log's sample rate, and whether it lost rows that its stamps don't show",
-        )
+        cause = "sample rate"
+        remedy = "check the log's sample rate, and whether it lost rows that its stamps don't show"
         why = ": the log's clock is wrong, or rows are missing that its stamps don't show"
     text = sentence if holds else f"{sentence}{why}"
     return [Check("stretch", stretch, "1", tolerance, holds, text, "", "unusable", cause, remedy)]
@@ -196,7 +194,9 @@ def locate(expected: ExpectedMotion, t: FloatArray, x: FloatArray) -> Timing:
     grid = _Grid(expected, t, x)
     best = grid.match(1.0, np.inf)
     if best.likeness < SURE:
-        longest = _first_part(expected)
+        longest = np.inf
+        if expected.run.series is not None:
+            longest = expected.run.excitation.ramp + FEW_PERIODS * expected.run.series.period
         candidates = np.exp(np.arange(np.log(STRETCHES[0]), np.log(STRETCHES[1]), STEP))
         tried = sorted((grid.match(float(s), longest) for s in candidates), key=lambda found: -found.likeness)[:3]
         near = [grid.match(float(s) * rough.stretch, np.inf) for rough in tried for s in np.linspace(0.985, 1.015, 13)]
@@ -309,12 +309,6 @@ def _correlations(x: FloatArray, p: FloatArray) -> FloatArray:
     power = np.maximum(power, 0.05 * power.max(axis=1, keepdims=True) + 1e-300)
     own = np.maximum((p**2).sum(axis=1), 1e-300)
     return np.asarray(both**2 / (power[:, None] * own[None, :, None]))
-
-
-def _first_part(expected: ExpectedMotion) -> float:
-    if expected.run.series is None:
-        return np.inf
-    return expected.run.excitation.ramp + FEW_PERIODS * expected.run.series.period
 
 
 def _refined(expected: ExpectedMotion, t: FloatArray, x: FloatArray, timing: Timing) -> Timing:

@@ -110,11 +110,8 @@ def needs_logs(formats: list[str]) -> bool:
 
 def doubts(campaign: OpenCampaign) -> list[str]:
     """List why the model is out of date with the folder."""
-    stages = {stage.name: stage for stage in status(campaign.folder)}
-    stage = stages[FILE]
-    if stage.state != "stale":
-        return []
-    return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew"]
+    stale = [stage for stage in status(campaign.folder) if stage.name == FILE and stage.state == "stale"]
+    return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew" for stage in stale]
 
 
 def tool_note(campaign: OpenCampaign, options: ExportOptions) -> list[str]:
@@ -288,7 +285,11 @@ def check_export(form: Callable[[OpenCampaign, ExportOptions], ExportFile]) -> N
     """
     if not isinstance(form, Export):
         raise ExcitorError(f"export {form!r}: is {type(form).__name__}, expected an Export(name, file, write)")
-    problems = list(_named(form))
+    problems = []
+    if not isinstance(form.name, str) or not _FILE.fullmatch(form.name):
+        problems.append(f"its name is {form.name!r}, expected letters, digits, dots and dashes")
+    if not callable(form.write):
+        problems.append("it has no write(model) to call")
     if not problems:
         first, second = _made(form), _made(form)
         problems = [*export_problems(first), *(["makes different bytes the second time"] if first != second else [])]
@@ -328,22 +329,14 @@ def export_problems(made: ExportFile | None) -> Iterator[str]:
         yield "a note is empty"
 
 
-def _named(form: Export) -> Iterator[str]:
-    if not isinstance(form.name, str) or not _FILE.fullmatch(form.name):
-        yield f"its name is {form.name!r}, expected letters, digits, dots and dashes"
-    if not callable(form.write):
-        yield "it has no write(model) to call"
-
-
 def _made(form: Export) -> ExportFile | None:
     try:
         return form.of_model(example_model())
     except ExcitorError:
         return None
     except Exception as error:
-        raise ExcitorError(
-            f"export {form.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
-        ) from error
+        raised = f"raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
+        raise ExcitorError(f"export {form.name!r}: {raised}") from error
 
 
 FORMATS: Members[Callable[[OpenCampaign, ExportOptions], ExportFile]] = Members(

@@ -8,25 +8,18 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from excitor.design.programs.krl.text import RESERVED as KRL_WORDS
-from excitor.design.programs.rapid.text import RESERVED as RAPID_WORDS
+from excitor.design.programs.registry import target
 from excitor.design.programs.target import comment, fixed, safe_name
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.model import FILE, Model, read_model
+from excitor.robots import inertia as rigid
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError, choice
-from excitor.robots.inertia import (
-    about_center_of_mass,
-    change_frame,
-    check_consistency,
-    frame_change_matrix,
-    from_center_of_mass,
-    inverse,
-)
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Frame, Robot
 
@@ -85,8 +78,8 @@ def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> L
     c = h / m,  I = I_o + S(h) S(h) / m,  covariances by the derivatives of both.
     """
     if origin.point and phi[9] > 0.0:
-        phi = from_center_of_mass(float(phi[9]), phi[6:9] / phi[9], np.zeros((3, 3)))
-    own = check_consistency(phi)
+        phi = rigid.from_center_of_mass(float(phi[9]), phi[6:9] / phi[9], np.zeros((3, 3)))
+    own = rigid.check_consistency(phi)
     if not own.mass > 0.0:
         raise ExcitorError(f"{origin.name}: its mass is {own.mass:.4g} kg, so that it is no load")
     if not own.holds:
@@ -95,11 +88,11 @@ def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> L
             f"{origin.name}: no body can have these data: its principal inertias are {moments} kg m2, of which none "
             "may be below 0 or exceed the sum of the others; excite it more, or export its mass alone with --point-mass"
         )
-    moved = change_frame(phi, origin.T_flange_frame)
-    mass, center, inertia = about_center_of_mass(moved)
+    moved = rigid.change_frame(phi, origin.T_flange_frame)
+    mass, center, inertia = rigid.about_center_of_mass(moved)
     inertia = np.zeros((3, 3)) if origin.point else 0.5 * (inertia + inertia.T)
     if covariance is not None:
-        J = _derivative(moved) @ frame_change_matrix(origin.T_flange_frame)
+        J = _derivative(moved) @ rigid.frame_change_matrix(origin.T_flange_frame)
         covariance = J @ covariance @ J.T
         if origin.point:
             covariance[4:] = covariance[:, 4:] = 0.0
@@ -130,7 +123,7 @@ def check_known(load: Load) -> None:
 def principal(load: Load) -> Principal:
     """Compute the principal axes nearest to the flange's; to first order an axis' moment changes by aᵀ dI a."""
     moments, axes = np.linalg.eigh(load.inertia)
-    order = _nearest(axes)
+    order = list(max(permutations(range(3)), key=lambda order: sum(abs(axes[k, j]) for k, j in enumerate(order))))
     axes = axes[:, order]
     axes = axes * np.where(np.diag(axes) < 0.0, -1.0, 1.0)
     if np.linalg.det(axes) < 0.0:
@@ -152,12 +145,6 @@ def check_covariance(covariance: FloatArray, where: str) -> None:
     scaled = covariance / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
     if (np.diag(covariance) < 0.0).any() or np.linalg.eigvalsh(scaled)[0] < -1e-6:
         raise ExcitorError(f"{where}: has a negative variance, which no covariance has")
-
-
-def _nearest(axes: FloatArray) -> list[int]:
-    from itertools import permutations
-
-    return list(max(permutations(range(3)), key=lambda order: sum(abs(axes[k, j]) for k, j in enumerate(order))))
 
 
 def _derivative(phi: FloatArray) -> FloatArray:
@@ -235,7 +222,7 @@ class Numbers:
 
 def _kuka(load: Load, numbers: Numbers) -> LoadFile:
     """KRL: CM is the centre of gravity in the flange frame with the principal axes' angles, J about those axes."""
-    name = _name(load, KRL_WORDS)
+    name = _name(load, target("krl").reserved)
     x, y, z = (fixed(v, CENTER - 3) for v in 1e3 * numbers.center)
     a, b, c = (fixed(v, 4) for v in kuka_angles(numbers.axes))
     j = [fixed(v, INERTIA) for v in numbers.moments]
@@ -259,7 +246,7 @@ def _kuka(load: Load, numbers: Numbers) -> LoadFile:
 
 def _abb(load: Load, numbers: Numbers) -> LoadFile:
     """RAPID: loaddata [mass, cog, aom, ix, iy, iz]; aom turns the flange's axes to the principal ones."""
-    name = _name(load, RAPID_WORDS)
+    name = _name(load, target("rapid").reserved)
     cog = ",".join(fixed(v, CENTER - 3) for v in 1e3 * numbers.center)
     aom = ",".join(fixed(v, 8) for v in quaternion(numbers.axes))
     inertia = ",".join(fixed(v, INERTIA) for v in numbers.moments)
@@ -339,19 +326,13 @@ def _name(load: Load, reserved: Collection[str] = ()) -> str:
 
 
 def _encoded(lines: list[str], end: str) -> bytes:
-    return "".join(line + end for line in _checked(lines)).encode("ascii")
-
-
-def _checked(lines: list[str]) -> Iterator[str]:
     for line in lines:
         if not line.isascii() or not (line.isprintable() or not line):
             raise ExcitorError(f"{line!r} cannot be written for a controller; give the load a plain name")
-        yield line
+    return "".join(line + end for line in lines).encode("ascii")
 
 
 WRITERS: Mapping[str, Callable[[Load, Numbers], LoadFile]] = {"kuka": _kuka, "abb": _abb, "fanuc": _fanuc, "ur": _ur}
-
-
 MASS, CENTER, INERTIA = 3, 5, 6  # decimals of kg, m, kg m2: what a controller can use
 _SHARE = 0.1  # of a standard deviation: finer digits say nothing
 
@@ -456,7 +437,7 @@ def find_load(campaign: OpenCampaign, options: LoadOptions) -> Load:
     place = flange_of(robot, options.flange)
     if options.from_link is not None:
         phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), options.from_link, place)
-    elif (model := _model(campaign)) is not None and model.payload:
+    elif (campaign.folder / FILE).exists() and (model := read_model(campaign.folder / FILE, campaign.robot)).payload:
         phi, covariance, origin = _identified(model, place)
     elif campaign.content.payload is not None and campaign.content.task == "arm":
         phi, covariance, origin = _stated(campaign, place)
@@ -474,10 +455,6 @@ def find_load(campaign: OpenCampaign, options: LoadOptions) -> Load:
     return load
 
 
-def _model(campaign: OpenCampaign) -> Model | None:
-    return read_model(campaign.folder / FILE, campaign.robot) if (campaign.folder / FILE).exists() else None
-
-
 def flange_of(robot: Robot, name: str | None) -> Frame:
     """Find the flange: the frame of that name, else one called flange or tool0, else the tool's."""
     frames = {frame.name: frame for frame in (*robot.frames, robot.tool)}
@@ -492,7 +469,7 @@ def _to(place: Frame, link: int, T_link_frame: FloatArray | None = None) -> Floa
     if place.link != link:
         raise ExcitorError(f"the frame {place.name} does not ride on the link that carries the load; name the flange")
     own = np.eye(4) if T_link_frame is None else T_link_frame
-    return np.asarray(inverse(place.T_link_frame) @ own)
+    return np.asarray(rigid.inverse(place.T_link_frame) @ own)
 
 
 def _stated(campaign: OpenCampaign, place: Frame) -> Found:
@@ -500,7 +477,7 @@ def _stated(campaign: OpenCampaign, place: Frame) -> Found:
     assert body is not None
     xx, xy, xz, yy, yz, zz = body.inertia
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    phi = from_center_of_mass(body.mass, np.array(body.center), tensor)
+    phi = rigid.from_center_of_mass(body.mass, np.array(body.center), tensor)
     T = _to(place, robot.tool.link, robot.tool.T_link_frame)
     return phi, None, Origin("payload", "stated in campaign.toml", place.name, T)
 

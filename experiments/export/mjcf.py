@@ -13,19 +13,11 @@ from xml.parsers import expat
 import numpy as np
 
 from excitor.experiments.export.load import quaternion
+from excitor.robots import inertia as rigid
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.toml import moved
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import (
-    about_center_of_mass,
-    change_frame,
-    check_consistency,
-    from_center_of_mass,
-    inverse,
-    rotation,
-    translation,
-)
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, HeldJoint, Robot, RotorInertia
 from excitor.robots.tree import Tree
@@ -49,7 +41,7 @@ def written_mjcf(robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
         *tendon_section(robot, drive, {name: name for name in robot.joint_names}),
         "</mujoco>",
     ]
-    return "\n".join(lines) + "\n", drive.left_out
+    return "\n".join(lines) + "\n", tuple(drive.left_out)
 
 
 def tree_of(robot: Robot) -> Tree:
@@ -65,7 +57,7 @@ def tree_of(robot: Robot) -> Tree:
 def check_bodies(robot: Robot, chi: FloatArray) -> None:
     """Refuse bodies that cannot exist."""
     for j, name in enumerate(robot.mechanism.link_names):
-        if not check_consistency(chi[layout(robot).link(j)]).holds:
+        if not rigid.check_consistency(chi[layout(robot).link(j)]).holds:
             raise ExcitorError(f"link {name}: no body can have its identified parameters, so it is not exported")
 
 
@@ -73,9 +65,9 @@ def check_bodies(robot: Robot, chi: FloatArray) -> None:
 class Drive:
     """Attributes of joints, of tendons over several joints, and elements that neither can represent."""
 
-    joints: Mapping[str, dict[str, float]]
-    tendons: Mapping[tuple[float, ...], dict[str, float]]  # by their coefficients, one a joint
-    left_out: tuple[str, ...]
+    joints: dict[str, dict[str, float]]
+    tendons: dict[tuple[float, ...], dict[str, float]]  # by their coefficients, one a joint
+    left_out: list[str]
 
 
 def tendon_section(robot: Robot, drive: Drive, joints: Mapping[str, str]) -> list[str]:
@@ -91,7 +83,7 @@ def bodies(tree: Tree, phi: Sequence[FloatArray], at: FloatArray, drive: Drive) 
     def written(j: int, depth: int) -> Iterator[str]:
         indent = "  " * depth
         parent = int(tree.parents[j])
-        T = poses[j] if parent < 0 else inverse(poses[parent]) @ poses[j]
+        T = poses[j] if parent < 0 else rigid.inverse(poses[parent]) @ poses[j]
         pos, quat = _numbers(T[:3, 3]), _numbers(quaternion(T[:3, :3]))
         name = tree.link_names[j]
         yield f'{indent}<body name={quoted(name)} pos="{pos}" quat="{quat}">'
@@ -366,9 +358,11 @@ def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> Fille
         values = joint_attributes(drive.joints[tree.joint_names[pair.link]])
         edits.append((tag.start, tag.end, with_attributes(data[tag.start : tag.end], values)))
         body = file.bodies[pair.body]
-        T_body_link = inverse(body.T_world_body) @ T_world_links[pair.link]
-        phi = change_frame(chi[layout(robot).link(pair.link)], T_body_link) - _carried(file, pair.body, moving, where)
-        if not check_consistency(phi).holds:
+        T_body_link = rigid.inverse(body.T_world_body) @ T_world_links[pair.link]
+        phi = rigid.change_frame(chi[layout(robot).link(pair.link)], T_body_link) - _carried(
+            file, pair.body, moving, where
+        )
+        if not rigid.check_consistency(phi).holds:
             raise ExcitorError(
                 f"{where}: body {body.name!r} would weigh {phi[9]:.3g} kg, or have an inertia that no body has, "
                 "without the bodies fixed to it; correct the inertials of those"
@@ -380,7 +374,7 @@ def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> Fille
         edits.append((file.end, file.end, ("\n".join(section) + "\n").encode()))
     for start, end, new in sorted(edits, key=lambda edit: -edit[0]):
         data = data[:start] + new + data[end:]
-    return FilledModel(data, drive.left_out)
+    return FilledModel(data, tuple(drive.left_out))
 
 
 def _inertial_edit(data: bytes, body: Body, new: str) -> tuple[int, int, bytes]:
@@ -402,9 +396,9 @@ def _hold(file: ReadMjcf, held: Mapping[str, HeldJoint], where: str) -> None:
                 slides = _SLIDES.get(joint.attributes.get("type", "hinge"), False)
                 ref = numbers(joint.attributes.get("ref", "0"), 1, where)[0] * (1.0 if slides else file.compiler.unit)
                 axis = numbers(joint.attributes.get("axis", "0 0 1"), 3, where)
-                at = translation(*numbers(joint.attributes.get("pos", "0 0 0"), 3, where))
+                at = rigid.translation(*numbers(joint.attributes.get("pos", "0 0 0"), 3, where))
                 T = moved(axis / max(float(np.linalg.norm(axis)), 1e-12), held[joint.name].position - ref, slides)
-                body.T_world_body = body.T_world_body @ at @ T @ inverse(at)
+                body.T_world_body = body.T_world_body @ at @ T @ rigid.inverse(at)
 
 
 def _pairs(file: ReadMjcf, robot: Robot, where: str) -> list[_Pair]:
@@ -492,7 +486,7 @@ def _carried(file: ReadMjcf, k: int, moving: set[int], where: str) -> FloatArray
                 "give it an inertial, or its geoms no mass"
             )
         own = _carried(file, child, moving, where) + _stated(file, body, where)
-        total += change_frame(own, inverse(file.bodies[k].T_world_body) @ body.T_world_body)
+        total += rigid.change_frame(own, rigid.inverse(file.bodies[k].T_world_body) @ body.T_world_body)
     return total
 
 
@@ -507,25 +501,18 @@ def _stated(file: ReadMjcf, body: Body, where: str) -> FloatArray:
         inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     else:
         inertia = np.diag(numbers(attributes.get("diaginertia", "0 0 0"), 3, where))
-    return from_center_of_mass(mass, T[:3, 3], T[:3, :3] @ inertia @ T[:3, :3].T)
+    return rigid.from_center_of_mass(mass, T[:3, 3], T[:3, :3] @ inertia @ T[:3, :3].T)
 
 
 ATTRIBUTES = ("damping", "frictionloss", "armature")
 _KINDS = {"linear": "damping", "sign": "frictionloss"}  # by the shape of a friction term
 
 
-@dataclass(slots=True)
-class _Sum:
-    joints: dict[str, dict[str, float]] = field(default_factory=dict)
-    tendons: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-
-
 def drive_of(robot: Robot, chi: FloatArray) -> Drive:
     """Collect the drive train's attributes; elements that do not balance power cannot be represented."""
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
-    total = _Sum({name: dict.fromkeys(ATTRIBUTES, 0.0) for name in robot.joint_names})
+    total = Drive({name: dict.fromkeys(ATTRIBUTES, 0.0) for name in robot.joint_names}, {}, [])
     for rotor, column in zip(rotors, params.rotor_columns, strict=True):
         _add(robot, total, rotor, "armature", float(chi[column]))
     for term, column in zip(friction, params.friction_columns, strict=True):
@@ -536,10 +523,10 @@ def drive_of(robot: Robot, chi: FloatArray) -> Drive:
             total.left_out.append(f"{term.parameter} ({term.model} friction, {chi[column]:.4g})")
         else:
             _add(robot, total, term, kind, float(chi[column]))
-    return Drive(total.joints, total.tendons, tuple(total.left_out))
+    return total
 
 
-def _add(robot: Robot, total: _Sum, element: RotorInertia | FrictionTerm, kind: str, value: float) -> None:
+def _add(robot: Robot, total: Drive, element: RotorInertia | FrictionTerm, kind: str, value: float) -> None:
     senses = element.senses
     if value < 0.0 or not np.allclose(senses, element.acts, rtol=1e-9, atol=0.0):
         why = "is below 0" if value < 0.0 else "does not act where it senses"
@@ -564,7 +551,7 @@ def joint_attributes(values: Mapping[str, float]) -> dict[str, str]:
 
 def inertial(phi: FloatArray) -> str:
     """Format an inertial in its body's frame: fullinertia is xx yy zz xy xz yz about the centre of mass."""
-    mass, center, inertia = about_center_of_mass(phi)
+    mass, center, inertia = rigid.about_center_of_mass(phi)
     pos = " ".join(repr(float(x)) for x in center)
     order = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
     full = " ".join(repr(float(inertia[a, b])) for a, b in order)
@@ -619,7 +606,7 @@ def _turn(name: str, text: str, compiler: Compiler, where: str) -> FloatArray:
     if name == "euler":
         R = np.eye(3)
         for letter, angle in zip(compiler.sequence, numbers(text, 3, where) * compiler.unit, strict=True):
-            one = rotation(letter.lower(), float(angle))[:3, :3]
+            one = rigid.rotation(letter.lower(), float(angle))[:3, :3]
             R = R @ one if letter.islower() else one @ R
         return R
     values = numbers(text, {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3}[name], where)
@@ -636,7 +623,8 @@ def _turn(name: str, text: str, compiler: Compiler, where: str) -> FloatArray:
     z = values / _length(values, name, where)  # the least turn that takes z there
     if z[2] < -1.0 + 1e-12:
         return np.diag([1.0, -1.0, -1.0])
-    return _of_quaternion(_unit(np.array([1.0 + z[2], -z[1], z[0], 0.0])))
+    half = np.array([1.0 + z[2], -z[1], z[0], 0.0])
+    return _of_quaternion(half / np.linalg.norm(half))
 
 
 def _of_quaternion(q: FloatArray) -> FloatArray:
@@ -648,10 +636,6 @@ def _of_quaternion(q: FloatArray) -> FloatArray:
             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
         ]
     )
-
-
-def _unit(values: FloatArray) -> FloatArray:
-    return np.asarray(values / np.linalg.norm(values))
 
 
 def _length(values: FloatArray, name: str, where: str) -> float:

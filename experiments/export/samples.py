@@ -51,19 +51,10 @@ def _columns(
     robot, motion, n = campaign.robot, samples.motion, len(samples)
     predicted = inverse_dynamics(robot, motion, model.delivered.chi)
     weights = _weights(campaign, samples, role, sigmas)
-    columns: dict[str, Any] = {
-        "run": np.full(n, samples.run),
-        "role": np.full(n, role),
-        "t": np.arange(n) / samples.sample_rate_hz,
-    }
-    quantities = {
-        "q": motion.q,
-        "dq": motion.dq,
-        "ddq": motion.ddq,
-        "tau": samples.tau,
-        "tau_predicted": predicted,
-        "weight": weights,
-    }
+    columns: dict[str, Any] = {"run": np.full(n, samples.run), "role": np.full(n, role)}
+    columns["t"] = np.arange(n) / samples.sample_rate_hz
+    quantities = {"q": motion.q, "dq": motion.dq, "ddq": motion.ddq, "tau": samples.tau}
+    quantities |= {"tau_predicted": predicted, "weight": weights}
     for name, values in quantities.items():
         columns |= {f"{name}_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(robot.n_joints)}
     return columns

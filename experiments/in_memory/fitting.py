@@ -10,32 +10,13 @@ import numpy as np
 
 from excitor.design.constraints.constraint import ConstraintKind
 from excitor.design.constraints.registry import CONSTRAINTS
+from excitor.experiments import identification, logs
 from excitor.experiments.align.align import align
 from excitor.experiments.campaign import Campaign, Identification, Processing, in_memory
 from excitor.experiments.campaign import Run as RunOfLog
 from excitor.experiments.compare import Comparison, compare_prepared
 from excitor.experiments.export.export import FORMATS, Export
-from excitor.experiments.identification import (
-    Runs,
-    UnusableData,
-    UsableRuns,
-    examine_all,
-    fit_examined,
-    judging_equations,
-    prepare_examined,
-)
 from excitor.experiments.in_memory.solution import Run, manifest_of, program_name
-from excitor.experiments.logs import (
-    STATED,
-    Cutoff,
-    average_plan,
-    declared_by,
-    lowpassed,
-    measured_run,
-    one_pass,
-    planned_samples,
-    raw_run,
-)
 from excitor.experiments.manifest import ProgramLog, expected_of
 from excitor.experiments.model import Model
 from excitor.experiments.report.page import SECTIONS, Section
@@ -93,7 +74,7 @@ def read_log(
     if target is not None:
         if robot is None:
             raise ValueError("target is given without robot; the channels of its log are those of a robot's axes")
-        declared = declared_by(target, robot)
+        declared = logs.declared_by(target, robot)
     elif columns is not None:
         declared = column_map(columns, sample_rate_hz, str(path))
     else:
@@ -142,10 +123,10 @@ def samples(
 def _aligned(log: Log, robot: Robot, run: Run, lowpass_hz: float | None) -> Samples:
     target = log.target or "csv"
     manifest, program = manifest_of(run, target), program_name(run, target)
-    measured, steps = measured_run(log, manifest, robot)
+    measured, steps = logs.measured_run(log, manifest, robot)
     alignment = align(expected_of(manifest, program), measured, robot)
     of_program = ProgramLog(f"{target}/{program}", log.path, run.plan.role, run.plan.run)
-    return planned_samples(alignment, measured, steps, log=of_program, lowpass_hz=lowpass_hz)
+    return logs.planned_samples(alignment, measured, steps, log=of_program, lowpass_hz=lowpass_hz)
 
 
 def _plain(log: Log, robot: Robot, lowpass_hz: float | None, period: float | None) -> Samples:
@@ -154,29 +135,29 @@ def _plain(log: Log, robot: Robot, lowpass_hz: float | None, period: float | Non
     if lowpass_hz is None:
         cutoff = _chosen(robot, measured, period)
     elif 0.0 < lowpass_hz < np.inf:
-        cutoff = Cutoff(min(lowpass_hz, HIGHEST * rate), STATED.replace("in campaign.toml", "by hand"))
+        cutoff = logs.Cutoff(min(lowpass_hz, HIGHEST * rate), logs.STATED.replace("in campaign.toml", "by hand"))
     else:
         raise ValueError(f"lowpass_hz is {lowpass_hz}, expected a frequency in Hz, about 10 times the motion's highest")
     run = RunOfLog(name=Path(log.path).name[:80] or "log", log=log.path, period_s=period)
     settings = Processing(lowpass_hz=cutoff.hz, drop_ends=ENDS)
     try:
         if period is not None:
-            return average_plan(run, cutoff, measured)
-        return one_pass(run, settings, lowpassed(settings, cutoff, replace(measured, dq=None)))
+            return logs.average_plan(run, cutoff, measured)
+        return logs.one_pass(run, settings, logs.lowpassed(settings, cutoff, replace(measured, dq=None)))
     except ValueError as error:
         raise ExcitorError(f"{log.path}: cannot be processed: {error}") from None
 
 
-def _chosen(robot: Robot, measured: MeasuredSignals, period: float | None) -> Cutoff:
+def _chosen(robot: Robot, measured: MeasuredSignals, period: float | None) -> logs.Cutoff:
     """Choose the band of a log without a plan by its torques."""
     run = RunOfLog(name="log", log="log", period_s=period)
-    band = choose_band(robot, [raw_run(run, replace(measured, dq=None))])
+    band = choose_band(robot, [logs.raw_run(run, replace(measured, dq=None))])
     if band is None:
         raise ValueError(
             "lowpass_hz is missing, and the log is too short or too still to choose it by; state about 10 times the "
             "highest frequency of the motion, Hz"
         )
-    return Cutoff(band.hz, band.sentence)
+    return logs.Cutoff(band.hz, band.sentence)
 
 
 def fit(
@@ -213,7 +194,7 @@ def fit(
     training, others = _listed(samples), _listed(unseen)
     robot = _robot(training, robot)
     examined = _examined(robot, training, others, method, consistent)
-    return fit_examined(examined, tell).model
+    return identification.fit_examined(examined, tell).model
 
 
 def validate(model: Model, unseen: Samples | Sequence[Samples]) -> _validating.Validation:
@@ -237,7 +218,7 @@ def validate(model: Model, unseen: Samples | Sequence[Samples]) -> _validating.V
     True
     """
     runs, robot = _listed(unseen), model.own_robot()
-    regression = judging_equations(in_memory(robot, Campaign(robot=robot.name, run=[], locked=[])), runs)
+    regression = identification.judging_equations(in_memory(robot, Campaign(robot=robot.name, run=[], locked=[])), runs)
     own = model.delivered
     baselines = _validating.set_baselines(robot, runs, chi=own.chi, regression=regression)
     return _validating.validate(regression, own, baselines=baselines, trained_on=model.trained_on)
@@ -271,7 +252,7 @@ def compare(
     """
     training, others = _listed(samples), _listed(unseen)
     robot = _robot(training, robot)
-    prepared = prepare_examined(_examined(robot, training, others, LEARNED, True), tell)
+    prepared = identification.prepare_examined(_examined(robot, training, others, LEARNED, True), tell)
     return compare_prepared(prepared, methods, tell)
 
 
@@ -343,7 +324,7 @@ def unregister(name: str) -> None:
 
 def _examined(
     robot: Robot, training: list[Samples], unseen: list[Samples], method: str, consistent: bool
-) -> UsableRuns:
+) -> identification.UsableRuns:
     if method not in METHODS:
         raise ExcitorError(f"no estimator is called {method!r}; expected one of {choice(method, METHODS)}")
     names = [run.run for run in (*training, *unseen)]
@@ -355,11 +336,13 @@ def _examined(
     content = Campaign(
         robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
     )
-    runs_read = Runs(in_memory(robot, content), {run.run: run for run in (*training, *unseen)}, {}, training, unseen)
-    findings = examine_all(runs_read)
+    runs_read = identification.Runs(
+        in_memory(robot, content), {run.run: run for run in (*training, *unseen)}, {}, training, unseen
+    )
+    findings = identification.examine_all(runs_read)
     if not usable(findings):
-        raise UnusableData(findings)
-    return UsableRuns(runs_read.campaign, runs_read.samples, {}, training, unseen, findings)
+        raise identification.UnusableData(findings)
+    return identification.UsableRuns(runs_read.campaign, runs_read.samples, {}, training, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

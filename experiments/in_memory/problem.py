@@ -65,17 +65,8 @@ class Series:
         moving = np.array([not self.joints or name in self.joints for name in robot.joint_names])
         moving[list(robot.locked)] = False
         harmonics = range(1, self.harmonics + 1) if isinstance(self.harmonics, int) else self.harmonics
-        return Excitation(
-            self.period,
-            self.sample_time,
-            tuple(harmonics),
-            moving,
-            ramp=self.ramp,
-            settle=self.settle,
-            hold=self.hold,
-            warm_up=self.warm_up,
-            measured=self.measured,
-        )
+        rest = {key: getattr(self, key) for key in ("ramp", "settle", "hold", "warm_up", "measured")}
+        return Excitation(self.period, self.sample_time, tuple(harmonics), moving, **rest)
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,7 @@ from excitor.design.motion import line_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import Package, Program, program_names_of
 from excitor.design.programs.plan import Plan, Stretches
-from excitor.experiments.emit import (
-    NO_GO,
-    CheckedPlan,
-    Verification,
-    checked_package,
-    chosen,
-    periodic_programs,
-    verify_target,
-    write_package,
-)
+from excitor.experiments import emit as emission
 from excitor.experiments.in_memory.problem import Problem
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import Manifest, manifest_data, parse_manifest
@@ -43,7 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-OVERRIDES = (NO_GO, "approximate", "motion-only")
+OVERRIDES = (emission.NO_GO, "approximate", "motion-only")
 LOSS = 0.05  # share by which the condition number may grow in execution
 
 
@@ -51,7 +42,8 @@ LOSS = 0.05  # share by which the condition number may grow in execution
 class Run:
     """A motion from home through a series and back, and the dry run at small amplitude that comes before it."""
 
-    programs: tuple[CheckedPlan, ...]  # the dry run, then the run, each with what its execution is held against
+    # The dry run, then the run, each with what its execution is held against.
+    programs: tuple[emission.CheckedPlan, ...]
 
     @property
     def plan(self) -> Plan:
@@ -186,7 +178,7 @@ def run_of(problem: Problem, body: Motions, certificate: Certificate, no_go: tup
         home = problem.setup.constraints.home
         pose = body.periodic.center if home is None else home
         way = line_run(body.joints, body.sample_time, pose[None], ())
-    made = periodic_programs(problem.setup, problem.plan, body, way)
+    made = emission.periodic_programs(problem.setup, problem.plan, body, way)
     return Run(
         tuple(
             replace(
@@ -273,24 +265,25 @@ def emit(
     'csv'
     """
     runs = runs_of(run, robot)
-    chosen([target], "approximate" in allow)
+    emission.chosen([target], "approximate" in allow)
     if unknown := [name for name in allow if name not in OVERRIDES]:
         raise ExcitorError(
             f"allow: {unknown[0]!r} is no refusal that can be overridden; expected some of {', '.join(OVERRIDES)}"
         )
     reasons = list(dict.fromkeys(reason for one in runs for reason in one.plan.no_go))
-    if reasons and NO_GO not in allow:
+    if reasons and emission.NO_GO not in allow:
         raise ExcitorError(f"the design is a no-go, so no program of it is written: {'; '.join(reasons)}")
     if "motion-only" not in allow and (useless := refusal(target, robot)):
         raise ExcitorError(f"{useless}; or say allow={{'motion-only'}}, if the motion is all that is wanted")
     programs = [one for each in runs for one in each.programs]
-    made, verified = checked_package(target, programs, spacing, lambda _: None)
+    made, verified = emission.checked_package(target, programs, spacing, lambda _: None)
     if not verified.good:
-        raise ExcitorError(f"{target}: not written, because its own check fails: {'; '.join(_problems(verified))}")
-    return write_package(made, Path(folder), {})
+        problems = [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]
+        raise ExcitorError(f"{target}: not written, because its own check fails: {'; '.join(problems)}")
+    return emission.write_package(made, Path(folder), {})
 
 
-def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> Verification:
+def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> emission.Verification:
     """Execute the programs in a target's folder on a virtual clock against the runs they were written for.
 
     Args:
@@ -311,7 +304,7 @@ def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> Verificatio
         raise ExcitorError(f"{path}: is no folder of programs; give the folder of a target, such as programs/urscript")
     runs = [run] if isinstance(run, Run) else list(run)
     programs = [one for each in runs for one in each.programs]
-    return verify_target(path, programs, lambda _: None)
+    return emission.verify_target(path, programs, lambda _: None)
 
 
 def manifest_of(run: Run, target: str) -> Manifest:
@@ -337,7 +330,3 @@ def runs_of(run: Run | Sequence[Run], robot: Robot) -> list[Run]:
         if one.robot.joint_names != robot.joint_names or one.robot.name != robot.name:
             raise ValueError(f"run {one.plan.run!r} was designed for {one.robot.name}, not for {robot.name}")
     return runs
-
-
-def _problems(verified: Verification) -> list[str]:
-    return [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]

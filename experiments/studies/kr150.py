@@ -16,18 +16,7 @@ import numpy as np
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies.paper import panels, printed_values, save
-from excitor.identify.load.equations import (
-    Arm,
-    LoadRun,
-    Periods,
-    abba,
-    equations,
-    exact_arm,
-    linear_start,
-    load_task,
-    motor_torque,
-    run_from_currents,
-)
+from excitor.identify.load import equations as loads
 from excitor.identify.load.fit import identify_consistent_load, identify_load, load_from_base, load_rank, rank_sentence
 from excitor.robots.arrays import FloatArray
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
@@ -95,11 +84,11 @@ class Motors:
 class Experiment:
     """One experiment: its processed run, and the true values."""
 
-    run: LoadRun
+    run: loads.LoadRun
     motors: Motors
 
 
-def outcome(robot: Robot, printed: dict[str, Any], done: list[Experiment], arm: Arm, approach: str) -> Outcome:
+def outcome(robot: Robot, printed: dict[str, Any], done: list[Experiment], arm: loads.Arm, approach: str) -> Outcome:
     """Run one approach on all experiments."""
     exact = np.array(printed["table2"]["exact"])
     axes = list(MOVED)
@@ -107,7 +96,7 @@ def outcome(robot: Robot, printed: dict[str, Any], done: list[Experiment], arm: 
     for experiment in done:
         runs = [experiment.run]
         given = np.ones(robot.n_joints) if approach == "2" else None
-        task = load_task(robot, runs, arm=arm, efficiency=given, learn_arm=approach == "learned")
+        task = loads.load_task(robot, runs, arm=arm, efficiency=given, learn_arm=approach == "learned")
         if approach == "1":
             base = load_from_base(task, runs)
             found, fitted = base.load, base.rms
@@ -199,8 +188,8 @@ def rank_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any])
     for name, series, rank in (("rank_axes_3_to_6", first, 22.0), ("rank_wrist_only", wrist, 18.0)):
         recording = record(printed, series, TRUE_MOTORS, body, np.random.default_rng(0))
         runs = [processed(robot, recording)]
-        system = equations(load_task(robot, runs, arm=arm_of(robot, true_prior())), runs)
-        found = load_rank(system, linear_start(system))
+        system = loads.equations(loads.load_task(robot, runs, arm=arm_of(robot, true_prior())), runs)
+        found = load_rank(system, loads.linear_start(system))
         context[name] = rank_sentence(found)
         figures.append(Figure(f"kr150.{name}", float(found.rank), f"of {len(found.names)}", rank, "equal", rank))
     return figures
@@ -209,16 +198,16 @@ def rank_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any])
 def cell_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any], full: bool) -> list[Figure]:
     """Compare results beyond the paper: physically consistent loads, and a robot that warms up between runs."""
     draws = physical_loads(robot, printed, draws=200)
-    abba, aabb = (order_errors(robot, printed, order, seeds=8 if full else 4) for order in ("ABBA", "AABB"))
+    mirrored, aabb = (order_errors(robot, printed, order, seeds=8 if full else 4) for order in ("ABBA", "AABB"))
     context["possible_bodies"] = {
         "draws": draws.count,
         "free estimates that no body has": f"{draws.free_impossible} of the first {draws.free_count}",
         "smallest margin of the consistent ones": draws.smallest_margin,
     }
-    context["warming_up"] = {"ABBA, median mass error in kg": median(abba), "AABB": median(aabb)}
+    context["warming_up"] = {"ABBA, median mass error in kg": median(mirrored), "AABB": median(aabb)}
     return [
         Figure("kr150.consistent_impossible", float(draws.impossible), f"of {draws.count}", 0.0, "equal"),
-        Figure("kr150.abba_to_aabb_mass_error", median(abba) / median(aabb), "", 0.5, "at most"),
+        Figure("kr150.abba_to_aabb_mass_error", median(mirrored) / median(aabb), "", 0.5, "at most"),
     ]
 
 
@@ -229,7 +218,7 @@ def cpu_seconds(robot: Robot, printed: dict[str, Any]) -> float:
     arm = arm_of(robot, draw_prior(0))
     start = time.process_time()
     runs = [processed(robot, recording)]
-    identify_load(load_task(robot, runs, arm=arm), runs)
+    identify_load(loads.load_task(robot, runs, arm=arm), runs)
     return time.process_time() - start
 
 
@@ -275,11 +264,11 @@ def physical_loads(robot: Robot, printed: dict[str, Any], draws: int) -> Physica
     motors = replace(TRUE_MOTORS, ripple=np.zeros(6), stribeck=0.0)
     tau = motor_torques((*TRUE_LINKS, THIN), motors, coupling(**printed["coupling"]), motion)
     sigma = np.where(NOISE > 0.0, NOISE, 1.0)
-    arm = exact_arm(robot, arm_of(robot, true_prior()).chi)
+    arm = loads.exact_arm(robot, arm_of(robot, true_prior()).chi)
     impossible, free, margins = 0, 0, []
     for number in range(draws):
-        run = LoadRun(f"draw {number + 1}", Motion(*motion), tau + NOISE * rng.normal(size=tau.shape), sigma)
-        task = load_task(robot, [run], arm=arm)
+        run = loads.LoadRun(f"draw {number + 1}", Motion(*motion), tau + NOISE * rng.normal(size=tau.shape), sigma)
+        task = loads.load_task(robot, [run], arm=arm)
         found = identify_consistent_load(task, [run]).load.consistency
         impossible += not found.holds or found.relative_margin <= 0.0
         margins.append(found.relative_margin)
@@ -293,7 +282,7 @@ def order_errors(robot: Robot, printed: dict[str, Any], order: Literal["ABBA", "
 
     Friction falls from run to run, and so does what an ampere gives.
     """
-    loaded = abba() if order == "ABBA" else (False, False, True, True)
+    loaded = loads.abba() if order == "ABBA" else (False, False, True, True)
     return [abs(_order_error(robot, printed, loaded, seed)) for seed in range(seeds)]
 
 
@@ -315,7 +304,7 @@ def _order_error(robot: Robot, printed: dict[str, Any], order: tuple[bool, ...],
     thought = arm_of(robot, draw_prior(seed))
     chi = thought.chi.copy()
     chi[50:60] = parameters(FLANGE)
-    task = load_task(robot, runs, arm=Arm(chi, thought.covariance), learn_arm=True)
+    task = loads.load_task(robot, runs, arm=loads.Arm(chi, thought.covariance), learn_arm=True)
     return identify_load(task, runs).load.mass - load.mass
 
 
@@ -424,19 +413,16 @@ def _motion(experiment: Experiment, out: Path) -> Path:
         axis.plot(t, np.degrees(q[:, joint]), color="tab:blue", linewidth=0.9)
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_ylabel("angle (deg)")
-    return save(
-        figure,
-        out / "figure4_motion.png",
-        "Fig. 4: one period of the excitation, re-estimated from the averaged encoders",
-    )
+    title = "Fig. 4: one period of the excitation, re-estimated from the averaged encoders"
+    return save(figure, out / "figure4_motion.png", title)
 
 
 def _torques(robot: Robot, experiment: Experiment, out: Path) -> Path:
     """Draw the paper's Fig. 5: averaged motor torques beside the model's, and the residuals."""
     runs = [experiment.run]
-    task = load_task(robot, runs, arm=arm_of(robot, draw_prior(0)))
-    system = equations(task, runs)
-    predicted = motor_torque(system, identify_load(task, runs).values)[0].reshape(len(AXES), -1)
+    task = loads.load_task(robot, runs, arm=arm_of(robot, draw_prior(0)))
+    system = loads.equations(task, runs)
+    predicted = loads.motor_torque(system, identify_load(task, runs).values)[0].reshape(len(AXES), -1)
     figure, axes = panels(4, 2, figsize=(12, 10), sharex=True, xlabel="time (s)")
     t = np.arange(predicted.shape[1]) * 0.024
     for row, (joint, title) in enumerate(zip(MOVED, AXES, strict=True)):
@@ -449,11 +435,8 @@ def _torques(robot: Robot, experiment: Experiment, out: Path) -> Path:
         left.set_ylabel("torque (N m)")
         right.set_ylabel("error (N m)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    return save(
-        figure,
-        out / "figure5_torques.png",
-        "Fig. 5: averaged motor torques (left) and what the model leaves of them (right)",
-    )
+    title = "Fig. 5: averaged motor torques (left) and what the model leaves of them (right)"
+    return save(figure, out / "figure5_torques.png", title)
 
 
 def _errors(printed: dict[str, Any], draws: "list[dict[str, Outcome]]", out: Path) -> Path:
@@ -521,7 +504,7 @@ class Recording:
     name: str
     position: FloatArray
     current: FloatArray
-    periods: Periods
+    periods: loads.Periods
 
 
 def load_body(exact: list[float]) -> Body:
@@ -531,7 +514,7 @@ def load_body(exact: list[float]) -> Body:
 
 def parameters(body: Body) -> FloatArray:
     """Write a body in a link's ten parameters."""
-    return _phi(np.array([body.mass, *body.center, *body.inertia]))
+    return from_center_of_mass(float(body.mass), body.center, body.tensor)
 
 
 def joined(one: Body, other: Body) -> Body:
@@ -564,7 +547,7 @@ def true_prior() -> Prior:
     return Prior(TRUE_LINKS, TRUE_MOTORS.inertia)
 
 
-def arm_of(robot: Robot, prior: Prior) -> Arm:
+def arm_of(robot: Robot, prior: Prior) -> loads.Arm:
     """Convert a prior, and its uncertainty, to the robot's parameters; link 6 counts with the load."""
     params = layout(robot)
     chi, C = np.zeros(len(params)), np.zeros((len(params), len(params)))
@@ -577,7 +560,7 @@ def arm_of(robot: Robot, prior: Prior) -> Arm:
         column = params.index(f"Ia{axis + 1}")
         chi[column] = prior.rotors[axis]
         C[column, column] = (ROTOR_ERROR * prior.rotors[axis]) ** 2
-    return Arm(chi, C)
+    return loads.Arm(chi, C)
 
 
 def draw_series(rng: np.random.Generator, first: Series) -> Series:
@@ -630,12 +613,12 @@ def record(
     q_M = RATIO * np.linalg.solve(V, motion[0].T).T
     position = np.tile(q_M, (n_periods, 1)) + RATIO * ENCODER_NOISE * rng.normal(size=(n_periods * n, 6))
     lines = sorted({line[1] for line in series.lines})
-    return Recording(name, position, measured, Periods(n, n / period, lines))
+    return Recording(name, position, measured, loads.Periods(n, n / period, lines))
 
 
-def processed(robot: Robot, recording: Recording) -> LoadRun:
+def processed(robot: Robot, recording: Recording) -> loads.LoadRun:
     """Process a recording in the same way as any robot's."""
-    return run_from_currents(
+    return loads.run_from_currents(
         robot, recording.position, recording.current, periods=recording.periods, run=recording.name
     )
 
@@ -669,14 +652,8 @@ def _line(rng: np.random.Generator, axis: int, harmonic: int, size: float) -> tu
     return axis, harmonic, float(size * np.cos(phase)), float(size * np.sin(phase))
 
 
-def _phi(values: FloatArray) -> FloatArray:
-    xx, yy, zz, xy, xz, yz = values[4:]
-    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return from_center_of_mass(float(values[0]), values[1:4], inertia)
-
-
 def _slope(body: Body) -> FloatArray:
     """Compute the derivative of φ by mass, centre and inertia about it; central differences of a cubic."""
-    at = np.array([body.mass, *body.center, *body.inertia])
-    step = 1e-4
-    return np.column_stack([(_phi(at + step * e) - _phi(at - step * e)) / (2.0 * step) for e in np.eye(10)])
+    at, step = np.array([body.mass, *body.center, *body.inertia]), 1e-4
+    ends = [[parameters(Body(x[0], x[1:4], x[4:])) for x in (at + step * e, at - step * e)] for e in np.eye(10)]
+    return np.column_stack([(after - before) / (2.0 * step) for after, before in ends])

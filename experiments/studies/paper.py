@@ -70,17 +70,9 @@ def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cel
         for row, texts in enumerate(table["cells"]):
             for column, text in zip(table["columns"], texts, strict=True):
                 alternative = other.get(number, {}).get(column)
-                found.append(
-                    Cell(
-                        table=number,
-                        row=row + 1,
-                        column=column,
-                        printed=text,
-                        ours=ours[number][column][row],
-                        other=None if alternative is None else alternative[row],
-                        known_contradiction=(number, column, row + 1) in contradictions,
-                    )
-                )
+                place, known = (number, row + 1, column), (number, column, row + 1) in contradictions
+                another = None if alternative is None else alternative[row]
+                found.append(Cell(*place, text, ours[number][column][row], another, known))
     return found
 
 

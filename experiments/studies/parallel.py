@@ -13,29 +13,12 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import tx40
 from excitor.experiments.studies.paper import declared_chi, panels, save
 from excitor.experiments.virtual import machine
-from excitor.identify.drive_gains import (
-    DriveGains,
-    DriveRun,
-    GainFit,
-    GainSystem,
-    KnownLoad,
-    Law,
-    Trust,
-    drive_gains,
-    essential_parameters,
-    frobenius_fit,
-    gain_system,
-    known_load_fit,
-    prior_fit,
-    signal_fit,
-    without_faint_parameters,
-)
+from excitor.identify import drive_gains
 from excitor.identify.regression import Rows
-from excitor.identify.signals import decimate, lowpass
+from excitor.identify.signals import decimate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
@@ -105,7 +88,7 @@ def gain_figures(drawn: dict[str, list[Draw]]) -> list[Figure]:
 
 def full_leg_figures(draws: Sequence[Draw]) -> list[Figure]:
     """Compare full legs: total least squares of all columns fails and its gap shows it; elimination corrects it."""
-    flagged = [draw.gaps[ALL, PAPER] < Trust().gap for draw in draws]
+    flagged = [draw.gaps[ALL, PAPER] < drive_gains.Trust().gap for draw in draws]
     worst = float(np.median([np.abs(draw.gain_errors[ALL, PAPER]).max() for draw in draws]))
     error = float(np.median([draw.parameter_errors[ESSENTIAL, OURS] for draw in draws]))
     believed = float(np.median([draw.believed[ESSENTIAL] for draw in draws]))
@@ -128,7 +111,7 @@ def full_leg_figures(draws: Sequence[Draw]) -> list[Figure]:
 class Outcome:
     """One realisation: its result, and the error of each method, in percent."""
 
-    result: DriveGains
+    result: drive_gains.DriveGains
     answered: Mapping[str, float]  # joint -> error
     errors: Mapping[str, FloatArray]  # method -> (6,), all joints, asked or not
     gaps: Mapping[str, float]
@@ -205,14 +188,14 @@ class VirtualSetting:
 def _draw(setting: VirtualSetting, seed: int) -> Draw:
     robot, system = virtual_equations(setting, seed)
     known = truth(robot)
-    result = drive_gains(system)
-    smaller, removed = without_faint_parameters(system, Trust().ratio)
-    fits: dict[tuple[str, str], tuple[GainSystem, GainFit]] = {}
+    result = drive_gains.drive_gains(system)
+    smaller, removed = drive_gains.without_faint_parameters(system, drive_gains.Trust().ratio)
+    fits: dict[tuple[str, str], tuple[drive_gains.GainSystem, drive_gains.GainFit]] = {}
     for kept, part in ((ALL, system), (ESSENTIAL, smaller)):
-        for fit in (signal_fit(part), frobenius_fit(part), known_load_fit(part)):
+        for fit in (drive_gains.signal_fit(part), drive_gains.frobenius_fit(part), drive_gains.known_load_fit(part)):
             fits[kept, fit.method] = (part, fit)
-    prior = {kept: prior_fit(part) for kept, part in ((ALL, system), (ESSENTIAL, smaller))}
-    after, ours = essential_parameters(result).estimate, fits[ALL, OURS][1]
+    prior = {kept: drive_gains.prior_fit(part) for kept, part in ((ALL, system), (ESSENTIAL, smaller))}
+    after, ours = drive_gains.essential_parameters(result).estimate, fits[ALL, OURS][1]
     return Draw(
         gain_errors={key: 100.0 * (fit.gains / known.gains - 1.0) for key, (_, fit) in fits.items()},
         gaps={key: fit.gap for key, (_, fit) in fits.items()},
@@ -260,7 +243,7 @@ def coverage(name: str, draws: int, per_figure: int) -> tuple[float, float]:
         known, rng = truth(robot), np.random.default_rng(2000 + number)
         true = np.concatenate([[known.parameters[name] for name in system.names], known.gains])
         for _ in range(per_figure):
-            fit = signal_fit(noisy_again(system, setting, rng))
+            fit = drive_gains.signal_fit(noisy_again(system, setting, rng))
             error = np.abs(np.concatenate([fit.parameters, fit.gains]) - true)
             held = error <= LEVEL * np.sqrt(np.diag(fit.covariance))
             gains.append(held[len(system.names) :])
@@ -336,7 +319,7 @@ def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
             errors = [float(np.abs(one.gain_errors[kept, method]).max()) for one in draws]
             label = f"{name.replace('_', ' ')}, {kept}, {method}"
             axis.plot(gaps, errors, marker, color=f"C{k}", markersize=6, label=label)
-    axis.axvline(Trust().gap, color="0.3", linewidth=0.8, linestyle="--")
+    axis.axvline(drive_gains.Trust().gap, color="0.3", linewidth=0.8, linestyle="--")
     axis.set(xscale="log", yscale="log")
     axis.set_xlabel("ratio of the last two singular values; dashed: least that is believed")
     axis.set_ylabel("largest gain error (%)")
@@ -378,8 +361,8 @@ BELIEVED = 0.1  # a-priori gains are off by so much, up or down at random
 def realise(seed: int) -> Outcome:
     """Simulate one pair of runs and identify the gains."""
     gains, system = equations(seed)
-    result = drive_gains(system)
-    fits = [signal_fit(system), frobenius_fit(system), known_load_fit(system)]
+    result = drive_gains.drive_gains(system)
+    fits = [drive_gains.signal_fit(system), drive_gains.frobenius_fit(system), drive_gains.known_load_fit(system)]
     return Outcome(
         result,
         {
@@ -392,32 +375,31 @@ def realise(seed: int) -> Outcome:
     )
 
 
-def equations(seed: int, seconds: float = SECONDS) -> tuple[FloatArray, GainSystem]:
+def equations(seed: int, seconds: float = SECONDS) -> tuple[FloatArray, drive_gains.GainSystem]:
     """Simulate and process a run without and one with the body; return the true gains and the equations."""
     robot = load("tx40")
     gains = JOINT_GAINS / np.abs(np.diag(robot.drive.motor_from_joint))
-    body = KnownLoad("4.5 kg", -1, from_center_of_mass(MASS, CENTER, INERTIA), np.ones(10, dtype=bool))
+    body = drive_gains.KnownLoad("4.5 kg", -1, from_center_of_mass(MASS, CENTER, INERTIA), np.ones(10, dtype=bool))
     rng = np.random.default_rng(seed)
     runs = [_run(robot, gains, body=carried, rng=rng, seconds=seconds) for carried in (None, body)]
-    laws = [Law((1,), np.array([g * (1.0 + BELIEVED * rng.choice([-1.0, 1.0]))])) for g in gains]
-    return gains, gain_system(robot, runs, laws, rows=tx40.VIRTUAL_ROWS)
+    laws = [drive_gains.Law((1,), np.array([g * (1.0 + BELIEVED * rng.choice([-1.0, 1.0]))])) for g in gains]
+    return gains, drive_gains.gain_system(robot, runs, laws, rows=tx40.VIRTUAL_ROWS)
 
 
 def _run(
-    robot: Robot, gains: FloatArray, *, body: KnownLoad | None, rng: np.random.Generator, seconds: float
-) -> DriveRun:
+    robot: Robot, gains: FloatArray, *, body: drive_gains.KnownLoad | None, rng: np.random.Generator, seconds: float
+) -> drive_gains.DriveRun:
     chi = declared_chi(robot, tx40.TRUTH)
     if body is not None:
         chi[layout(robot).link(robot.mechanism.n_links - 1)] += body.phi
     motion = tx40.random_moves(rng, seconds, 0)
     tau = inverse_dynamics(robot, motion, chi)
     tau = machine.with_noise(tau, rng, white=tx40.WHITE, slow=tx40.SLOW)
-    noisy = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=motion.q.shape)
-    q = lowpass(noisy, sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=CUTOFF, true_cutoff=False)
+    seen = tx40.encoder_motion(motion.q, rng, tx40.POSITION_NOISE, rate=tx40.VIRTUAL_RATE, cutoff=CUTOFF)
     cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
     signal = motor_torques(robot, tau)[cut] / gains
-    return DriveRun(name, differentiated(q, tx40.VIRTUAL_RATE)[cut], signal, body)
+    return drive_gains.DriveRun(name, seen[cut], signal, body)
 
 
 RATE = 1000.0
@@ -427,7 +409,6 @@ STEP = 20  # decimation, to 50 Hz
 FREQUENCY, HARMONICS = 0.5, 5
 MASS_ONLY = np.arange(10) == 9
 VIRTUAL_BELIEVED = np.array([1.10, 0.90, 1.08])  # a-priori gains over the true ones
-
 
 SETTINGS: Mapping[str, VirtualSetting] = {
     "five_bar": VirtualSetting("five-bar", (0.0, 0.30), (0.07, 0.06), 1.2, 2e-6, 0.03),
@@ -444,15 +425,15 @@ def truth(robot: Robot) -> VirtualTruth:
     return VirtualTruth(values, robot.drive.torque_from_current[:, 1])
 
 
-def virtual_equations(setting: VirtualSetting, seed: int) -> tuple[Robot, GainSystem]:
+def virtual_equations(setting: VirtualSetting, seed: int) -> tuple[Robot, drive_gains.GainSystem]:
     """Draw motions without and with the load, measure them, and set up the equations with wrong a-priori gains."""
     robot = load(setting.robot)
     rng = np.random.default_rng(seed)
-    weight = KnownLoad("weighed body", -1, setting.load * MASS_ONLY, MASS_ONLY)
+    weight = drive_gains.KnownLoad("weighed body", -1, setting.load * MASS_ONLY, MASS_ONLY)
     runs = [measured(robot, setting, figure(robot, setting, rng), body, rng) for body in (None, weight)]
     gains = truth(robot).gains
-    laws = [Law((1,), np.array([g])) for g in gains * VIRTUAL_BELIEVED[: len(gains)]]
-    return robot, gain_system(robot, runs, laws, rows=Rows(decimate=thin))
+    laws = [drive_gains.Law((1,), np.array([g])) for g in gains * VIRTUAL_BELIEVED[: len(gains)]]
+    return robot, drive_gains.gain_system(robot, runs, laws, rows=Rows(decimate=thin))
 
 
 def figure(robot: Robot, setting: VirtualSetting, rng: np.random.Generator) -> Motion:
@@ -474,8 +455,8 @@ def figure(robot: Robot, setting: VirtualSetting, rng: np.random.Generator) -> M
 
 
 def measured(
-    robot: Robot, setting: VirtualSetting, period: Motion, body: KnownLoad | None, rng: np.random.Generator
-) -> DriveRun:
+    robot: Robot, setting: VirtualSetting, period: Motion, body: drive_gains.KnownLoad | None, rng: np.random.Generator
+) -> drive_gains.DriveRun:
     """Repeat a period for the whole run and measure it."""
     chi = robot.chi.copy()
     if body is not None:
@@ -483,11 +464,11 @@ def measured(
     repeats = round(VIRTUAL_SECONDS * FREQUENCY)
     signal = np.tile(motor_torques(robot, inverse_dynamics(robot, period, chi)) / truth(robot).gains, (repeats, 1))
     signal += rng.normal(scale=setting.signal, size=signal.shape)
-    noisy = np.tile(period.q, (repeats, 1)) + rng.normal(scale=setting.encoder, size=signal.shape)
-    q = lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=VIRTUAL_CUTOFF, true_cutoff=False)
+    q = np.tile(period.q, (repeats, 1))
+    seen = tx40.encoder_motion(q, rng, setting.encoder, rate=RATE, cutoff=VIRTUAL_CUTOFF)
     cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
-    return DriveRun(name, differentiated(q, RATE)[cut], signal[cut], body)
+    return drive_gains.DriveRun(name, seen[cut], signal[cut], body)
 
 
 def thin(x: FloatArray) -> FloatArray:
@@ -495,7 +476,9 @@ def thin(x: FloatArray) -> FloatArray:
     return decimate(x, (STEP,))
 
 
-def noisy_again(system: GainSystem, setting: VirtualSetting, rng: np.random.Generator) -> GainSystem:
+def noisy_again(
+    system: drive_gains.GainSystem, setting: VirtualSetting, rng: np.random.Generator
+) -> drive_gains.GainSystem:
     """Add noise of the signals to noise-free equations, filtered as the signals were; one gain per drive."""
     n_samples = VIRTUAL_SECONDS * round(RATE) - 2 * ENDS
     V = system.V.copy()

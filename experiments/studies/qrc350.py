@@ -25,19 +25,7 @@ from excitor.design.problem import Problem, build_problem, run_of
 from excitor.design.search import Budget, SearchResult, solve
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
-from excitor.experiments.studies.paper import (
-    Cell,
-    Columns,
-    Value,
-    as_csv,
-    cells,
-    count,
-    declared,
-    declared_names,
-    printed_values,
-    rounds_to,
-    summary,
-)
+from excitor.experiments.studies import paper as comparison
 from excitor.identify.estimate import Estimate, compress, ols, wls_measured
 from excitor.identify.intervals import WhitenedSystem, block_bootstrap
 from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
@@ -140,13 +128,19 @@ class Models:
     process2: Reduction  # Table IV: nothing preset
     process2_preset: Reduction  # Table V: friction preset essential
 
+    @property
+    def reductions(self) -> Mapping[str, Reduction]:
+        """The reductions by the names of their processes."""
+        names = ("process 1", "process 2", "process 2, friction preset")
+        return dict(zip(names, (self.process1, self.process2, self.process2_preset), strict=True))
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Results:
     """All that the study computes."""
 
     models: Models
-    cells: Sequence[Cell]
+    cells: Sequence[comparison.Cell]
     reductions: Mapping[str, Reduction]  # by process and acceptance set
     paths: Mapping[str, FloatArray]  # of Figure 4, mm
     disagreement: Mapping[str, float]
@@ -160,7 +154,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     """Reproduce the paper from the folder of its published recordings; with `out`, write plots and all cells there."""
     if data is None:
         raise ExcitorError("the study needs the published recordings (.mat): give their folder with --data")
-    printed = printed_values("qrc350")
+    printed = comparison.printed_values("qrc350")
     recordings = read_recordings(data)
     results = compute(recordings, printed, full=full)
     context = context_of(recordings, results, printed)
@@ -185,13 +179,14 @@ def compute(recordings: Recordings, printed: Mapping[str, Any], *, full: bool = 
     ours = tables(recordings, models)
     return Results(
         models=models,
-        cells=cells(printed, ours, other_tables(recordings, models)),
+        cells=comparison.cells(printed, ours, other_tables(recordings, models)),
         reductions=by_acceptance(recordings),
         paths=paths_mm(recordings),
         disagreement=disagreement(recordings, models),
         paper_on_C=absolute_errors(recordings.equations["C"], models.A.values)[1],
-        harmonic=harmonic(recordings),
-        vibrating=vibrating(recordings),
+        # The paper's motion has five harmonics, which treat structural vibration as noise.
+        harmonic=beyond(recordings.robot, [recordings.samples[run] for run in TRAJECTORIES]),
+        vibrating=beyond(recordings.robot, [low_passed(recordings, run, CUTOFF_HZ) for run in TRAJECTORIES]),
         designs=design(recordings, {"A": models.A.values, "B": models.B.values}, FULL if full else QUICK),
     )
 
@@ -199,13 +194,14 @@ def compute(recordings: Recordings, printed: Mapping[str, Any], *, full: bool = 
 def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
     """List the figures in the order of the paper, then beyond it."""
     on_training = {f"p{k}": results.reductions[f"process {k}, training"] for k in (1, 2)}
+    apart = results.disagreement  # of models A and B in σ; about 0.7 where σ is right
     return [
         *cell_figures(results.cells),
-        *decision_figures(printed, results.models),
-        *condition_figures(printed, results.models),
-        *leak_figures(on_training),
+        *reduction_figures(printed, results.models, on_training),
         *path_figures(printed, results.paths),
-        *uncertainty_figures(results.disagreement),
+        Figure("qrc350.a_minus_b.printed_sigma", apart["printed"], "sigma", 150.0, "within", tolerance=0.5),
+        Figure("qrc350.a_minus_b.white_sigma", apart["white"], "sigma"),
+        Figure("qrc350.a_minus_b.bootstrap_sigma", apart["bootstrap"], "sigma", 2.0, "at most"),
         *error_figures(printed, results.paper_on_C, results.harmonic, results.vibrating),
         *design_figures(results.designs),
     ]
@@ -217,14 +213,13 @@ def context_of(recordings: Recordings, results: Results, printed: Mapping[str, A
     conditions = {"A": models.A.condition, "B": models.B.condition}
     return {
         "what": "condition numbers are of column-normalised matrices, by SVD, on the measured samples",
-        "tables": summary(results.cells),
+        "tables": comparison.summary(results.cells),
         "contradictions": contradictions(printed, models, conditions),
-        "decisions": {
-            "process 1": spelled(models.process1),
-            "process 2": spelled(models.process2),
-            "process 2, friction preset": spelled(models.process2_preset),
+        "decisions": {name: spelled(reduction) for name, reduction in models.reductions.items()},
+        "kept, by acceptance set": {
+            key: f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
+            for key, reduction in results.reductions.items()
         },
-        "kept, by acceptance set": {key: outcome_decisions(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
         **beyond_context(results.harmonic, results.vibrating),
         "designs": design_context(results.designs),
@@ -235,7 +230,7 @@ def context_of(recordings: Recordings, results: Results, printed: Mapping[str, A
 def write_files(out: Path, recordings: Recordings, results: Results) -> list[str]:
     """Write the plots, and all cells side by side."""
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / "qrc350_cells.csv", as_csv(results.cells))
+    write_atomically(out / "qrc350_cells.csv", comparison.as_csv(results.cells))
     drawn = {
         "qrc350_figure4.png": figure4(results.paths),
         "qrc350_torques_on_c.png": torques(recordings, results.models.A, results.vibrating),
@@ -261,18 +256,7 @@ FEATURES: tuple[tuple[str, ...], ...] = (
     ("sqrt", "maxwell-slip", "ripple"),
 )
 
-
 PAYLOAD_KG = 10.621  # stated by the paper; counted with the last link
-
-
-def harmonic(recordings: Recordings) -> Beyond:
-    """Fit on the paper's motion: five harmonics."""
-    return beyond(recordings.robot, [recordings.samples[run] for run in TRAJECTORIES])
-
-
-def vibrating(recordings: Recordings) -> Beyond:
-    """Fit on the mean positions up to the cut-off: five harmonics treat structural vibration as noise."""
-    return beyond(recordings.robot, [low_passed(recordings, run, CUTOFF_HZ) for run in TRAJECTORIES])
 
 
 def beyond(robot: Robot, runs: Sequence[Samples]) -> Beyond:
@@ -370,17 +354,9 @@ def extended_equations(robot: Robot, plain: Robot, runs: Sequence[Samples]) -> l
     return [dynamic_regression(robot, [run], columns=columns) for run in runs]
 
 
-MEAN = Fields(
-    "q_meas.average", "dq_meas.average", "ddq_meas.average", "tau_meas.average", "time_vec_save", "tau_meas.variance"
-)
-HARMONIC = Fields(
-    "q_meas.average_rect",
-    "dq_meas.average_rect",
-    "ddq_meas.average_rect",
-    "tau_meas.average",
-    "time_vec_save",
-    "tau_meas.variance",
-)
+_TORQUES = ("tau_meas.average", "time_vec_save", "tau_meas.variance")
+MEAN = Fields("q_meas.average", "dq_meas.average", "ddq_meas.average", *_TORQUES)
+HARMONIC = Fields("q_meas.average_rect", "dq_meas.average_rect", "ddq_meas.average_rect", *_TORQUES)
 DESIRED = Fields("deg_q", "deg_dq", "deg_ddq", "tau", "time_vec_save")
 RUNS = {  # name -> file, motion
     "A": ("trajectory_a", HARMONIC),
@@ -415,7 +391,7 @@ def declared_equations(robot: Robot, runs: Sequence[Samples]) -> Regression:
     assert robot.declared_base is not None
     units = layout(robot).units
     own = [units[int(np.argmax(row == 1.0))] for row in robot.declared_base.combination]  # each has a coefficient of 1
-    return declared(robot, dynamic_regression(robot, runs), own)
+    return comparison.declared(robot, dynamic_regression(robot, runs), own)
 
 
 def low_passed(recordings: Recordings, run: str, cutoff_hz: float) -> Samples:
@@ -426,11 +402,6 @@ def low_passed(recordings: Recordings, run: str, cutoff_hz: float) -> Samples:
     assert mean.variance is not None
     steps = (*mean.steps, Step("periodic_lowpass", {"cutoff_hz": cutoff_hz}))
     return Samples(run, motion, mean.tau[:n], mean.sample_rate_hz, mean.variance[:n], steps)
-
-
-def path_positions(recordings: Recordings, run: str) -> FloatArray:
-    """Read the joint positions of one of the runs around the square, (n_samples, 6)."""
-    return read_arrays(recordings.folder / f"joint_process2_{run}.mat", {"q": "deg_q"})["q"]
 
 
 def tracking_rms_deg(folder: Path, process: int) -> dict[str, FloatArray]:
@@ -469,11 +440,7 @@ class Agreement:
 
 def agreement(printed: Sequence[Mapping[str, Any]], models: Models) -> Agreement:
     """Compare all decision logs, place by place."""
-    ours = {
-        "process 1": models.process1,
-        "process 2": models.process2,
-        "process 2, friction preset": models.process2_preset,
-    }
+    ours = models.reductions
     total, equal = 0, 0
     for entry in printed:
         expected = list(_ENTRY.finditer(entry["log"]))
@@ -499,17 +466,12 @@ def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
     }
 
 
-def outcome_decisions(reduction: Reduction) -> str:
-    """Describe the size and condition of a reduced model."""
-    return f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
-
-
 def _same(decision: Decision, expected: re.Match[str]) -> bool:
     ratio, joint = expected["ratio"], expected["joint"]
     return (
         decision.name == f"theta{expected['number']}"
         and decision.kept == (expected["kept"] is not None)
-        and (ratio is None or rounds_to(decision.ratio, ratio))
+        and (ratio is None or comparison.rounds_to(decision.ratio, ratio))
         and (joint is None or decision.joint == joint)
     )
 
@@ -541,7 +503,7 @@ def design(recordings: Recordings, theta: Mapping[str, FloatArray], effort: Effo
         task.name: [one(recordings, task, rivals[task.rival], seed, effort) for seed in range(effort.seeds)]
         for task in asked
     }
-    return Designs(rivals, asked, found, declared_names(recordings.robot))
+    return Designs(rivals, asked, found, comparison.declared_names(recordings.robot))
 
 
 def tasks(restrained: Rival) -> tuple[Task, ...]:
@@ -559,7 +521,8 @@ def rival(recordings: Recordings, run: str, theta: FloatArray) -> Rival:
     """Evaluate a measured trajectory, and the joint ranges that it used."""
     robot, motion = recordings.robot, recordings.samples[run].motion
     tool = frame_pose(robot, motion.q)[:, :3, 3]
-    none = np.full(robot.n_joints, np.inf)
+    none, ranges = np.full(robot.n_joints, np.inf), np.stack([motion.q.min(axis=0), motion.q.max(axis=0)], axis=1)
+    velocity, acceleration = (np.abs(x).max(axis=0) for x in (motion.dq, motion.ddq))
     return Rival(
         run,
         theta,
@@ -567,13 +530,7 @@ def rival(recordings: Recordings, run: str, theta: FloatArray) -> Rival:
         relative_sigma(recordings, run, motion, theta),
         np.abs(inverse_dynamics(robot, motion)).max(axis=0),
         (tuple(map(float, tool.min(axis=0))), tuple(map(float, tool.max(axis=0)))),
-        Limits(
-            position=np.stack([motion.q.min(axis=0), motion.q.max(axis=0)], axis=1),
-            velocity=np.abs(motion.dq).max(axis=0),
-            acceleration=np.abs(motion.ddq).max(axis=0),
-            jerk=none,
-            torque=none,
-        ),
+        Limits(ranges, velocity, acceleration, none, none),
     )
 
 
@@ -674,12 +631,9 @@ def design_figures(designs: Designs) -> list[Figure]:
         for run, other in designs.rivals.items()
     ]
     worth = [
-        figure
+        Figure(f"{name}.{run.lower()}_sigma_{kind}", 100.0 * float(measure(other.sigma)), "%")
         for run, other in designs.rivals.items()
-        for figure in (
-            Figure(f"{name}.{run.lower()}_sigma_median", 100.0 * float(np.median(other.sigma)), "%"),
-            Figure(f"{name}.{run.lower()}_sigma_worst", 100.0 * float(other.sigma.max()), "%"),
-        )
+        for kind, measure in (("median", np.median), ("worst", np.max))
     ]
     return [*rivals, *worth, *(figure for task in designs.tasks for figure in _of_task(designs, task))]
 
@@ -757,45 +711,38 @@ PAPER_WLS = 14.915
 FIVE_HARMONIC, CONSISTENT, EXTENDED = 13.6, 9.4, 8.8  # bars, %
 
 
-def cell_figures(found: Sequence[Cell]) -> list[Figure]:
+def cell_figures(found: Sequence[comparison.Cell]) -> list[Figure]:
     """Count the table cells: all, equal to every printed digit, not equal, and known contradictions of the paper."""
-    contradicted = count(found, "contradicted")
+    total, contradicted = comparison.count(found), comparison.count(found, "contradicted")
     return [
-        Figure("qrc350.cells_total", count(found)),
-        Figure("qrc350.cells_equal", count(found, "equal"), "", count(found) - contradicted, "equal"),
-        Figure("qrc350.cells_unequal", count(found, "unequal"), "", 0.0, "equal"),
+        Figure("qrc350.cells_total", total),
+        Figure(
+            "qrc350.cells_equal", comparison.count(found, "equal"), "", comparison.count(found) - contradicted, "equal"
+        ),
+        Figure("qrc350.cells_unequal", comparison.count(found, "unequal"), "", 0.0, "equal"),
         Figure("qrc350.cells_contradicted", contradicted),
     ]
 
 
-def decision_figures(printed: Mapping[str, Any], models: Models) -> list[Figure]:
-    """Count the decisions of the reductions that equal the published ones in place, verdict, ratio and joint."""
+def reduction_figures(printed: Mapping[str, Any], models: Models, on_training: Mapping[str, Reduction]) -> list[Figure]:
+    """Compare the reductions with the published ones: decisions in place, verdict, ratio and joint; conditions.
+
+    Where the training set accepts, they differ: the published ones depend on the validation set.
+    """
     logs = agreement(printed["decisions"], models)
-    return [
+    both = {"p1": models.process1, "p2": models.process2}
+    ours = {f"{key}_full": each.full.condition for key, each in both.items()}
+    ours |= {f"{key}_reduced": each.estimate.condition for key, each in both.items()}
+    figures = [
         Figure("qrc350.decisions_total", logs.total),
         Figure("qrc350.decisions_equal", logs.equal, "", logs.total, "equal"),
+        *(
+            Figure(f"qrc350.condition.{key}", ours[key], "", bar, "within", float(printed["condition"][key]), half)
+            for key, (bar, half) in CONDITIONS.items()
+        ),
     ]
-
-
-def condition_figures(printed: Mapping[str, Any], models: Models) -> list[Figure]:
-    """Compare the condition numbers of both processes, full and reduced."""
-    ours = {
-        "p1_full": models.process1.full.condition,
-        "p1_reduced": models.process1.estimate.condition,
-        "p2_full": models.process2.full.condition,
-        "p2_reduced": models.process2.estimate.condition,
-    }
-    return [
-        Figure(f"qrc350.condition.{key}", ours[key], "", bar, "within", float(printed["condition"][key]), half)
-        for key, (bar, half) in CONDITIONS.items()
-    ]
-
-
-def leak_figures(reductions: Mapping[str, Reduction]) -> list[Figure]:
-    """Compare the reduction when the training set accepts: the published one depends on the validation set."""
-    figures = []
     for process, (kept, condition) in LEAK.items():
-        estimate = reductions[process].estimate
+        estimate = on_training[process].estimate
         name = f"qrc350.leak.{process}"
         figures += [
             Figure(f"{name}_kept", len(estimate.names), "", kept, "equal"),
@@ -808,7 +755,7 @@ def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) ->
     """Compare the extremes of the paths of Figure 4."""
     reached = {run: extremes(path) for run, path in paths.items()}
     pairs = [(reached[run][key], text) for run, texts in printed["figure4"].items() for key, text in texts.items()]
-    equal = sum(rounds_to(value, text) for value, text in pairs)
+    equal = sum(comparison.rounds_to(value, text) for value, text in pairs)
     over = overshoot_mm(paths)
     return [
         Figure("qrc350.figure4.extremes_total", len(pairs)),
@@ -822,15 +769,6 @@ def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) ->
     ]
 
 
-def uncertainty_figures(disagreement: Mapping[str, float]) -> list[Figure]:
-    """Report the distance between models A and B in σ, median over the parameters; about 0.7 where σ is right."""
-    return [
-        Figure("qrc350.a_minus_b.printed_sigma", disagreement["printed"], "sigma", 150.0, "within", tolerance=0.5),
-        Figure("qrc350.a_minus_b.white_sigma", disagreement["white"], "sigma"),
-        Figure("qrc350.a_minus_b.bootstrap_sigma", disagreement["bootstrap"], "sigma", 2.0, "at most"),
-    ]
-
-
 def error_figures(printed: Mapping[str, Any], paper: FloatArray, harmonic: Beyond, vibrating: Beyond) -> list[Figure]:
     """Compare errors from A to C: means over the joints of the mean absolute error over the mean absolute torque."""
     column = next(table for table in printed["table"] if table["number"] == "II")
@@ -838,18 +776,13 @@ def error_figures(printed: Mapping[str, Any], paper: FloatArray, harmonic: Beyon
     name = "qrc350.a_to_c"
     return [
         Figure(f"{name}.paper_wls", float(paper.mean()), "%", PAPER_WLS, "within", of_paper, 5e-4),
-        Figure(f"{name}.five_harmonic_linear", mean_on_c(harmonic.linear), "%"),
-        Figure(f"{name}.five_harmonic_consistent", mean_on_c(harmonic.consistent), "%"),
-        Figure(f"{name}.five_harmonic_best", mean_on_c(harmonic.chosen), "%", FIVE_HARMONIC, "at most"),
-        Figure(f"{name}.linear_15hz", mean_on_c(vibrating.linear), "%"),
-        Figure(f"{name}.consistent_15hz", mean_on_c(vibrating.consistent), "%", CONSISTENT, "at most"),
-        Figure(f"{name}.extended_15hz", mean_on_c(vibrating.chosen), "%", EXTENDED, "at most"),
+        Figure(f"{name}.five_harmonic_linear", float(harmonic.linear.validation_C.mean()), "%"),
+        Figure(f"{name}.five_harmonic_consistent", float(harmonic.consistent.validation_C.mean()), "%"),
+        Figure(f"{name}.five_harmonic_best", float(harmonic.chosen.validation_C.mean()), "%", FIVE_HARMONIC, "at most"),
+        Figure(f"{name}.linear_15hz", float(vibrating.linear.validation_C.mean()), "%"),
+        Figure(f"{name}.consistent_15hz", float(vibrating.consistent.validation_C.mean()), "%", CONSISTENT, "at most"),
+        Figure(f"{name}.extended_15hz", float(vibrating.chosen.validation_C.mean()), "%", EXTENDED, "at most"),
     ]
-
-
-def mean_on_c(outcome: Outcome) -> float:
-    """Mean error on trajectory C over the joints."""
-    return float(outcome.validation_C.mean())
 
 
 def beyond_context(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
@@ -903,21 +836,16 @@ EXTREMES = ("max_x", "min_x", "max_y", "min_y", "min_x_in_window")
 
 def paths_mm(recordings: Recordings) -> dict[str, FloatArray]:
     """Positions of the flange, run -> (n_samples, 3) in mm."""
-    return {
-        run: 1e3 * frame_pose(recordings.robot, path_positions(recordings, run))[:, :3, 3] for run in RUNS_QRC350_PATH
-    }
+    files = {run: recordings.folder / f"joint_process2_{run}.mat" for run in RUNS_QRC350_PATH}
+    q = {run: read_arrays(file, {"q": "deg_q"})["q"] for run, file in files.items()}
+    return {run: 1e3 * frame_pose(recordings.robot, positions)[:, :3, 3] for run, positions in q.items()}
 
 
 def extremes(path: FloatArray) -> dict[str, float]:
     """Compute the extremes of a path, in mm."""
     x, y = path[:, 0], path[:, 1]
-    return {
-        "max_x": float(x.max()),
-        "min_x": float(x.min()),
-        "max_y": float(y.max()),
-        "min_y": float(y.min()),
-        "min_x_in_window": float(x[in_window(path)].min()),
-    }
+    values = (x.max(), x.min(), y.max(), y.min(), x[in_window(path)].min())
+    return {name: float(value) for name, value in zip(EXTREMES, values, strict=True)}
 
 
 def in_window(path: FloatArray) -> Any:
@@ -930,16 +858,14 @@ def in_window(path: FloatArray) -> Any:
 def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]:
     """Compute each run's overshoot beyond the desired path, by direction."""
     wanted = extremes(paths["desired"])
-    rows = {}
+    rows: dict[str, dict[str, float]] = {}
     for run in RUNS_QRC350_PATH[1:]:
-        reached = extremes(paths[run])
-        rows[run] = {
-            "+x": reached["max_x"] - wanted["max_x"],
-            "-x": wanted["min_x"] - reached["min_x"],
-            "+y": reached["max_y"] - wanted["max_y"],
-            "-y": wanted["min_y"] - reached["min_y"],
-            "rms at equal time, xyz": float(np.sqrt(np.mean(np.sum((paths[run] - paths["desired"]) ** 2, axis=1)))),
-        }
+        reached, off = extremes(paths[run]), np.sum((paths[run] - paths["desired"]) ** 2, axis=1)
+        rows[run] = {}
+        for axis in "xy":
+            rows[run][f"+{axis}"] = reached[f"max_{axis}"] - wanted[f"max_{axis}"]
+            rows[run][f"-{axis}"] = wanted[f"min_{axis}"] - reached[f"min_{axis}"]
+        rows[run]["rms at equal time, xyz"] = float(np.sqrt(np.mean(off)))
     return rows
 
 
@@ -973,13 +899,8 @@ def torques(recordings: Recordings, paper: Estimate, vibrating: Beyond) -> Figur
     for j, axes in enumerate(np.atleast_1d(plot.subplots(6, 1, sharex=True))):
         axes.plot(t, measured.tau[:n, j], color=MEASURED_QRC350_PLOTS, linewidth=1.8, label="measured, mean of 50 runs")
         axes.plot(t, by_paper[:, j], color=PAPER, linewidth=0.9, label="paper's model A")
-        axes.plot(
-            t,
-            vibrating.chosen.predicted_C[:, j],
-            color=OURS,
-            linewidth=0.9,
-            label=f"extended friction, motion up to {CUTOFF_HZ:g} Hz",
-        )
+        extended = f"extended friction, motion up to {CUTOFF_HZ:g} Hz"
+        axes.plot(t, vibrating.chosen.predicted_C[:, j], color=OURS, linewidth=0.9, label=extended)
         axes.set(ylabel=f"joint {j + 1} in N m", xlim=(0, t[-1]))
         axes.grid(alpha=0.25)
     plot.suptitle("Trajectory C, held out: fitted on A, friction terms chosen on B")
@@ -1001,11 +922,8 @@ def errors(paper: FloatArray, harmonic: Beyond, vibrating: Beyond) -> FigureFigu
     for k, (label, (values, color)) in enumerate(groups.items()):
         _bars(axes, k, [*values, float(values.mean())], color, label)
     axes.set_xticks(np.arange(7), [*(f"joint {j}" for j in range(1, 7)), "mean"])
-    axes.set(
-        ylabel="mean absolute error, % of mean absolute torque",
-        title="Errors on trajectory C, held out",
-        ylim=(0, 1.3 * float(paper.max())),
-    )
+    axes.set(ylabel="mean absolute error, % of mean absolute torque", title="Errors on trajectory C, held out")
+    axes.set(ylim=(0, 1.3 * float(paper.max())))
     axes.legend(ncols=2, fontsize="small")
     return plot
 
@@ -1020,14 +938,10 @@ TOLERANCE = 1.05
 
 def fit(recordings: Recordings) -> Models:
     """Fit and reduce as published: rows weighted by their measured variance, accepted on the validation set."""
-    return Models(
-        names=recordings.equations["A"].names,
-        A=wls_measured(recordings.equations["A"], REPETITIONS),
-        B=wls_measured(recordings.equations["B"], REPETITIONS),
-        process1=reduced(recordings, 1, "validation", preset=True),
-        process2=reduced(recordings, 2, "validation", preset=False),
-        process2_preset=reduced(recordings, 2, "validation", preset=True),
-    )
+    A, B = (wls_measured(recordings.equations[run], REPETITIONS) for run in ("A", "B"))
+    asked = ((1, True), (2, False), (2, True))  # process, and whether friction is preset
+    reductions = [reduced(recordings, process, "validation", preset=preset) for process, preset in asked]
+    return Models(recordings.equations["A"].names, A, B, *reductions)
 
 
 def reduced(recordings: Recordings, process: int, acceptance: Acceptance, *, preset: bool) -> Reduction:
@@ -1047,7 +961,7 @@ def friction_names(recordings: Recordings) -> set[str]:
     return {name for name, row in zip(known.names, known.combination, strict=True) if row[columns].any()}
 
 
-def tables(recordings: Recordings, models: Models) -> Columns:
+def tables(recordings: Recordings, models: Models) -> comparison.Columns:
     """Compute every column under the headings of the printed tables."""
     A, B = values(models.A, models.names), values(models.B, models.names)
     return {
@@ -1073,7 +987,7 @@ def tables(recordings: Recordings, models: Models) -> Columns:
     }
 
 
-def other_tables(recordings: Recordings, models: Models) -> Columns:
+def other_tables(recordings: Recordings, models: Models) -> comparison.Columns:
     """Compute the columns on which the paper's text and tables differ: Table V by the friction-preset model."""
     return {"V": _errors(recordings, _on_own_process(models, models.process2_preset))}
 
@@ -1102,16 +1016,16 @@ def _on_own_process(models: Models, process2: Reduction) -> Mapping[str, tuple[s
     }
 
 
-def _errors(recordings: Recordings, cases: Mapping[str, tuple[str, FloatArray]]) -> dict[str, list[Value]]:
+def _errors(recordings: Recordings, cases: Mapping[str, tuple[str, FloatArray]]) -> dict[str, list[comparison.Value]]:
     """Evaluate models on runs: heading -> (run, θ)."""
-    columns: dict[str, list[Value]] = {}
+    columns: dict[str, list[comparison.Value]] = {}
     for heading, (run, theta) in cases.items():
         absolute, percent = absolute_errors(recordings.equations[run], theta)
         columns |= {f"{heading} N m": [*absolute], f"{heading} %": [*percent]}
     return columns
 
 
-def _listed_values(estimate: Estimate, models: Models) -> list[Value]:
+def _listed_values(estimate: Estimate, models: Models) -> list[comparison.Value]:
     return [estimate.value(name) if name in estimate.names else None for name in models.names]
 
 
@@ -1120,23 +1034,17 @@ def disagreement(recordings: Recordings, models: Models) -> dict[str, float]:
 
     printed    the scatter of repetitions alone: what a repeatable model error does is not in it
     white      the size of the residuals, all taken for independent
-    bootstrap  the size of the residuals and how long they last
+    bootstrap  the size of the residuals and how long they last: of blocks of their correlation time
     """
     pairs = [(recordings.equations["A"], models.A), (recordings.equations["B"], models.B)]
     difference = np.abs(models.A.values - models.B.values)
+    systems = [WhitenedSystem.of(equations, model, repetition_weights(equations)) for equations, model in pairs]
     kinds = {
         "printed": [model.sigma for _, model in pairs],
         "white": [ols(compress(equations, repetition_weights(equations))).sigma for equations, _ in pairs],
-        "bootstrap": [robust_sigma(equations, model) for equations, model in pairs],
+        "bootstrap": [block_bootstrap(*pair, system=system).sigma for pair, system in zip(pairs, systems, strict=True)],
     }
     return {kind: float(np.median(difference / np.hypot(*sigmas))) for kind, sigmas in kinds.items()}
-
-
-def robust_sigma(equations: Regression, model: Estimate) -> FloatArray:
-    """Estimate standard deviations by a bootstrap of blocks of the residuals' correlation time, (n_params,)."""
-    return block_bootstrap(
-        equations, model, system=WhitenedSystem.of(equations, model, repetition_weights(equations))
-    ).sigma
 
 
 def repetition_weights(equations: Regression) -> FloatArray:

@@ -33,16 +33,9 @@ from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
 
 SEEDS = 20
-
-
 REFERENCE: SchemeKind = "filtered dynamic"
-
-
 CAREFUL = f"careful {REFERENCE}"
-
-
 Case = Literal["ideal", "noisy"]
-
 
 BARS: Mapping[tuple[str, Case], float] = {
     (REFERENCE, "ideal"): 3.5,
@@ -51,16 +44,9 @@ BARS: Mapping[tuple[str, Case], float] = {
     (CAREFUL, "noisy"): 1.5,
 }
 
-
 SCHEMES = KINDS
-
-
 SIMULATED = (*SCHEMES, CAREFUL)
-
-
 CUTOFF = 9.11  # rad/s
-
-
 CUTOFFS = (0.5, 1.0, 2.0, 4.5, CUTOFF, 20.0, 45.0, 90.0)  # rad/s
 
 
@@ -74,7 +60,8 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     ]
     simulated = simulate_all(known, done, fitted, steps)
     outcomes = [judge(done[key], fitted[key], simulated.norms[key]) for key in done]
-    ablation = ablation_errors(known, steps)
+    percent = {name: [percent_errors(known, one[name]) for one in steps] for name in steps[0]}
+    ablation = {name: np.array([np.median(errors) for errors in seeds]) for name, seeds in percent.items()}
     context = context_of(known, outcomes, ablation, simulated)
     context["torques by filtered dynamic, relative error of joints 1, 2, 3, ideal, seed 0"] = {
         f"{name}, {way}": row(errors)
@@ -90,10 +77,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
         *schemes.figures(data, context, full=full),
     ]
     if out is not None:
-        shown = PlotData(
-            known, done[0, "ideal"], done[0, "noisy"], simulated.shown, outcomes, ablation, simulated.cutoffs
-        )
-        context["plots"] = [str(path) for path in draw_all(shown, out)]
+        context["plots"] = [str(path) for path in draw_all(known, done, simulated, outcomes, ablation, out)]
     return Report("study", "rotradi-five-schemes", figures, context)
 
 
@@ -207,16 +191,10 @@ class Outcome:
 def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatArray]) -> Outcome:
     """Collect the results of one seed in one case."""
     spectra = {kind: recursion.eigenvalues for kind, recursion in fitted.recursions.items()}
-    return Outcome(
-        seed=experiment.seed,
-        case=experiment.case,
-        theta=fitted.theta,
-        norms=off,
-        smallest={kind: float(values.min()) for kind, values in spectra.items()},
-        final={kind: (float(values[-1].min()), float(values[-1].max())) for kind, values in spectra.items()},
-        batch_difference=fitted.batch_difference,
-        delay=fitted.delay,
-    )
+    smallest = {kind: float(values.min()) for kind, values in spectra.items()}
+    final = {kind: (float(values[-1].min()), float(values[-1].max())) for kind, values in spectra.items()}
+    of_run, last = (experiment.seed, experiment.case), (fitted.batch_difference, fitted.delay)
+    return Outcome(*of_run, fitted.theta, off, smallest, final, *last)
 
 
 Outcomes = Sequence[Outcome]
@@ -273,7 +251,8 @@ def context_of(
     known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
 ) -> dict[str, Any]:
     """Collect the context of the figures, and their interpretation."""
-    first = of_case(outcomes, "ideal")[0]
+    ideal = of_case(outcomes, "ideal")
+    ends = {name: np.median([o.final[name] for o in ideal], axis=0) for name in SCHEMES}
     return {
         "setting": f"virtual robot, seeds 0 to {len(outcomes) // len(CASES) - 1}; medians with (least … most)",
         "found": findings(known, outcomes, ablation, simulated.cutoffs),
@@ -283,9 +262,11 @@ def context_of(
         },
         "parameter errors": error_table(known, outcomes),
         "Table 2, 2-norm of simulated minus measured angles, 4000 samples, °, joints 1, 2, 3": norm_table(outcomes),
-        "Table 3, parameters, ideal, seed 0": parameter_table(known, first),
+        "Table 3, parameters, ideal, seed 0": parameter_table(known, ideal[0]),
         "Table 4, variation against filtered dynamic": variation_table(outcomes),
-        "smallest and largest eigenvalue of P at the end, ideal": eigenvalue_table(outcomes),
+        "smallest and largest eigenvalue of P at the end, ideal": {
+            name: f"{low:.1e}, {high:.1e}" for name, (low, high) in ends.items()
+        },
         "delay found, ms": {case: spread([1e3 * one.delay[0] for one in of_case(outcomes, case)]) for case in CASES},
         "cut-off of the filters, seed 0, noisy": {
             f"{cutoff:g} rad/s": f"simulated rms {number(rms)} °" for cutoff, rms in simulated.cutoffs.items()
@@ -332,7 +313,6 @@ def findings(
 
 
 P0 = 1e6
-
 Timing = Callable[[str, FloatArray, FloatArray, float], Samples]
 
 
@@ -340,9 +320,7 @@ def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> Ru
     """Fit the five schemes as the paper does, and the careful ones, which first estimate the torque's delay."""
     run = experiment.identification
     paper = {kind: paper_equations(known, run, kind) for kind in SCHEMES}
-    recursions: dict[str, Recursion] = {
-        kind: rls(equations, variance=P0, every=every) for kind, equations in paper.items()
-    }
+    recursions: dict[str, Recursion] = {kind: rls(each, variance=P0, every=every) for kind, each in paper.items()}
     difference = max(batch_difference(paper[kind], recursions[kind]) for kind in SCHEMES)
     theta = {str(kind): recursion.estimate.values for kind, recursion in recursions.items()}
     samples = timed(mid_sample, run)
@@ -402,36 +380,24 @@ TITLES = {"ideal": "ideal drives", "noisy": "drives that lag and add noise"}
 SHRUNK = 13  # θ14 is drawn a tenth as large
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PlotData:
-    """Data of the plots: recursions with ideal drives, responses with those that lag and add noise, all outcomes."""
-
-    known: Truth
-    ideal: Experiment
-    noisy: Experiment
-    simulated: Mapping[str, Sequence[FloatArray]]  # by method, on both torques of `noisy`: positions
-    outcomes: Outcomes
-    ablation: Mapping[str, FloatArray]
-    cutoffs: Mapping[float, float]  # rad/s -> rms, degrees
-
-
-def draw_all(shown: PlotData, out: Path) -> list[Path]:
-    """Draw all plots into a folder."""
+def draw_all(
+    known: Truth,
+    done: Mapping[tuple[int, Case], Experiment],
+    simulated: Simulations,
+    outcomes: Outcomes,
+    ablation: Mapping[str, FloatArray],
+    out: Path,
+) -> list[Path]:
+    """Draw all plots: recursions with ideal drives, responses with those that lag and add noise, all outcomes."""
     out.mkdir(parents=True, exist_ok=True)
-    recursions = fit(shown.known, shown.ideal, every=4).recursions
-    return [
-        _parameters(shown.known, recursions[REFERENCE], out),
-        _eigenvalues(recursions, out),
-        *(draw(shown, number, out) for number in (0, 1) for draw in (_positions, _torques)),
-        _errors(shown.known, shown.outcomes, out),
-        _variation(shown.outcomes, out),
-        _ablation(shown.ablation, out),
-        _cutoffs(shown.cutoffs, out),
-    ]
-
-
-def _run(shown: PlotData, number: int) -> RecordedRun:
-    return shown.noisy.new if number else shown.noisy.identification
+    recursions = fit(known, done[0, "ideal"], every=4).recursions
+    theta = of_case(outcomes, "noisy")[0].theta[REFERENCE]
+    plots = [_parameters(known, recursions[REFERENCE], out), _eigenvalues(recursions, out)]
+    for number, run in enumerate((done[0, "noisy"].identification, done[0, "noisy"].new)):
+        shown = {name: positions[number] for name, positions in simulated.shown.items()}
+        plots += [_positions(run, shown, number, out), _torques(run, computed_torques(known, theta, run), number, out)]
+    plots += [_errors(known, outcomes, out), _variation(outcomes, out)]
+    return [*plots, _ablation(ablation, out), _cutoffs(simulated.cutoffs, out)]
 
 
 def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
@@ -455,11 +421,8 @@ def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
         axis.set_ylabel("θ (SI units)")
         axis.set_title(f"{title}; thick ends: truth", loc="left", fontsize=10)
         axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return save(
-        figure,
-        out / "figure2_parameters.png",
-        f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}",
-    )
+    title = f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}"
+    return save(figure, out / "figure2_parameters.png", title)
 
 
 def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
@@ -477,39 +440,31 @@ def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     for axis in (left, right):
         axis.set(xscale="log", yscale="log")
         axis.grid(color="0.9", linewidth=0.5)
-    return save(
-        figure, out / "figure3_eigenvalues.png", f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}"
-    )
+    title = f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}"
+    return save(figure, out / "figure3_eigenvalues.png", title)
 
 
-def _positions(shown: PlotData, number: int, out: Path) -> Path:
+def _positions(run: RecordedRun, shown: Mapping[str, FloatArray], number: int, out: Path) -> Path:
     """Figs. 4 and 6: positions, measured and simulated."""
     figure, axes = panels(3, 1, figsize=(9, 8.5), sharex=True, xlabel="time (s)")
-    run = _run(shown, number)
     t = np.arange(len(run.q)) / RATE
     styles = {REFERENCE: ("tab:blue", "-"), CAREFUL: ("tab:red", "--")}
     for j, axis in enumerate(axes):
         axis.plot(t, np.degrees(run.q[:, j]), color="0.6", linewidth=3.0, label="measured (virtual robot)")
         for name, (color, line) in styles.items():
-            simulated = np.degrees(shown.simulated[name][number][:, j])
+            simulated = np.degrees(shown[name][:, j])
             axis.plot(t, simulated, color=color, linestyle=line, linewidth=1.1, label=f"simulated, {name}")
         axis.set_ylabel(f"q{j + 1} (°)")
         axis.set_xlim(0.0, t[-1])
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=3)
-    return save(
-        figure,
-        out / f"figure{4 + 2 * number}_positions.png",
-        f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}",
-    )
+    title = f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}"
+    return save(figure, out / f"figure{4 + 2 * number}_positions.png", title)
 
 
-def _torques(shown: PlotData, number: int, out: Path) -> Path:
+def _torques(run: RecordedRun, computed: FloatArray, number: int, out: Path) -> Path:
     """Figs. 5 and 7: torques, commanded and computed; raw as in the paper, and both low-passed."""
     figure, axes = panels(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", xlabel="time (s)")
-    run = _run(shown, number)
-    theta = of_case(shown.outcomes, "noisy")[0].theta[REFERENCE]
-    computed, applied = computed_torques(shown.known, theta, run), spanned(run)
-    t = np.arange(2, len(run.tau)) / RATE
+    applied, t = spanned(run), np.arange(2, len(run.tau)) / RATE
     pairs = {
         "from double differences, as in the paper": (run.tau[2:], computed),
         f"both below {SMOOTH:g} Hz": (smoothed(applied), smoothed(computed)),
@@ -524,11 +479,8 @@ def _torques(shown: PlotData, number: int, out: Path) -> Path:
     for j in range(3):
         axes[j, 0].set_ylabel(f"τ{j + 1} (N m)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
-    return save(
-        figure,
-        out / f"figure{5 + 2 * number}_torques.png",
-        f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}",
-    )
+    title = f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}"
+    return save(figure, out / f"figure{5 + 2 * number}_torques.png", title)
 
 
 def _errors(known: Truth, outcomes: Outcomes, out: Path) -> Path:
@@ -561,9 +513,8 @@ def _ablation(ablation: Mapping[str, FloatArray], out: Path) -> Path:
     figure, axis = panels(figsize=(9, 4.2))
     _bars(axis, list(ablation.values()), 0.5, "ideal")
     _label(axis, list(ablation), "median relative parameter error (%)")
-    return save(
-        figure, out / "ablation.png", f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}"
-    )
+    title = f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}"
+    return save(figure, out / "ablation.png", title)
 
 
 def _cutoffs(cutoffs: Mapping[float, float], out: Path) -> Path:
@@ -697,7 +648,6 @@ CAREFUL_ALL: Mapping[str, SchemeKind] = {
     f"careful {kind}": kind for kind in KINDS if kind not in ("dynamic", "power")
 }  # those that need no accelerations
 
-
 TRUE = "true parameters"
 MAIN = np.array([1, 2, 6, 11, 12, 14, 17, 20]) - 1  # the parameters that torques show most
 TORQUES = ("identification torque", "new torque")
@@ -733,11 +683,6 @@ def norm_variation(outcome: Outcome, method: str) -> float:
 def median_norms(outcomes: Outcomes, case: Case, method: str) -> FloatArray:
     """Norms of simulated minus measured positions, medians over seeds, (torques, joints), degrees."""
     return np.asarray(np.median([o.norms[method] for o in of_case(outcomes, case)], axis=0))
-
-
-def methods_of(outcomes: Outcomes) -> list[str]:
-    """Name the methods whose responses were simulated."""
-    return list(outcomes[0].norms)
 
 
 def parameter_table(known: Truth, outcome: Outcome) -> dict[str, str]:
@@ -785,19 +730,8 @@ def norm_table(outcomes: Outcomes) -> dict[str, dict[str, str]]:
             for case in CASES
             for k, torque in enumerate(TORQUES)
         }
-        for method in methods_of(outcomes)
+        for method in outcomes[0].norms
     }
-
-
-def eigenvalue_table(outcomes: Outcomes) -> dict[str, str]:
-    """List the final smallest and largest eigenvalue of P, medians over seeds, ideal case."""
-    ends = {name: np.median([o.final[name] for o in of_case(outcomes, "ideal")], axis=0) for name in SCHEMES}
-    return {name: f"{low:.1e}, {high:.1e}" for name, (low, high) in ends.items()}
-
-
-def ablation_errors(known: Truth, steps: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
-    """Median relative parameter error of each step of the ablation, by seed, percent."""
-    return {name: np.array([np.median(percent_errors(known, one[name])) for one in steps]) for name in steps[0]}
 
 
 def best_simulated(outcomes: Outcomes) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Bound, Figure
-from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import parallel, tx40
 from excitor.experiments.studies.paper import declared
 from excitor.identify.estimate import Estimate, compress, wls
@@ -21,7 +20,6 @@ from excitor.identify.reduce import essential
 from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples, backward, pick_samples
 from excitor.identify.schemes import KINDS, Scheme, SchemeKind, scheme_regression
-from excitor.identify.signals import lowpass
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -80,7 +78,8 @@ def virtual_figures(
     cases = [case_of(seed) for seed in seeds]
     cutoff = cutoff_of([run for case in cases for run in case.runs])
     outcomes = {kind: [judge(case, Scheme(kind, cutoff=cutoff, hold="first")) for case in cases] for kind in KINDS}
-    published = {kind: [judge(as_published(case), Scheme(kind, cutoff=cutoff)) for case in cases] for kind in KINDS}
+    late = [replace(case, runs=tuple(_differenced(run) for run in case.runs)) for case in cases]
+    published = {kind: [judge(case, Scheme(kind, cutoff=cutoff)) for case in late] for kind in KINDS}
     context[f"schemes.{name}"] = {
         "seeds": len(cases),
         "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power is below",
@@ -111,10 +110,9 @@ def judge(case: Case, scheme: Scheme) -> Outcome:
     return Outcome(100.0 * float(np.median(errors)), float(left))
 
 
-def as_published(case: Case) -> Case:
+def _differenced(run: Samples) -> Samples:
     """Time motion as the paper does: filtered positions differenced backward, torques held until the next sample."""
-    late = [backward(run.run, run.motion.q, run.tau, run.sample_rate_hz) for run in case.runs]
-    return replace(case, runs=tuple(late))
+    return backward(run.run, run.motion.q, run.tau, run.sample_rate_hz)
 
 
 def cutoff_of(runs: Sequence[Samples]) -> float:
@@ -152,10 +150,9 @@ def _delta_run(robot: Robot, setting: parallel.VirtualSetting, name: str, rng: n
     period = parallel.figure(robot, setting, rng)
     tau = np.tile(inverse_dynamics(robot, period), (PERIODS, 1))
     tau += joint_torques(robot, rng.normal(size=tau.shape) * setting.signal * robot.drive.torque_from_current[:, 1])
-    noisy = np.tile(period.q, (PERIODS, 1)) + rng.normal(scale=setting.encoder, size=tau.shape)
-    q = lowpass(noisy, sample_rate_hz=rate, cutoff_hz=parallel.VIRTUAL_CUTOFF, true_cutoff=False)
-    cut = slice(ends, -ends)
-    return Samples(name, differentiated(q, rate)[cut], tau[cut], rate)
+    q = np.tile(period.q, (PERIODS, 1))
+    seen = tx40.encoder_motion(q, rng, setting.encoder, rate=rate, cutoff=parallel.VIRTUAL_CUTOFF)
+    return Samples(name, seen[ends:-ends], tau[ends:-ends], rate)
 
 
 def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:

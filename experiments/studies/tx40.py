@@ -16,15 +16,7 @@ import numpy as np
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.logs import differentiated
-from excitor.experiments.studies.paper import (
-    declared,
-    declared_chi,
-    declared_names,
-    panels,
-    printed_values,
-    save,
-    thinned,
-)
+from excitor.experiments.studies import paper as comparison
 from excitor.experiments.virtual import machine
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
 from excitor.identify.estimate import Estimate, compress, ols, wls
@@ -99,16 +91,12 @@ class Fits:
 
 def dynamic_figures(recording: Recording, fits: Fits) -> list[Figure]:
     """Evaluate the dynamic model: all base parameters, the essential ones, held out, physically consistent."""
-    dynamic, (_, unseen), (_, unseen_standard) = (
-        recording.dynamic,
-        halves(recording.dynamic),
-        halves(recording.standard),
-    )
+    dynamic, unseen, unseen_standard = recording.dynamic, halves(recording.dynamic)[1], halves(recording.standard)[1]
     twenty, thirty = fits.essential[20].estimate, fits.essential[30].estimate
     held_out = torque_error(unseen, named(fits.holdout))
     consistent = dict(zip(fits.consistent.names, fits.consistent.chi.tolist(), strict=True))
     consistent_error = torque_error(unseen_standard, consistent)
-    paper = printed_values("tx40")["table4"]["case1"]
+    paper = comparison.printed_values("tx40")["table4"]["case1"]
     return [
         Figure("tx40.base_parameters", float(len(dynamic.names)), "", 60.0, "equal", 60.0),
         Figure("tx40.wls_error", torque_error(dynamic, named(fits.wls)), "training", 0.0505, "at most", paper),
@@ -125,7 +113,7 @@ def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
     power = torque_error(recording.power, named(fits.power))
     torques = torque_error(recording.dynamic, named(fits.power))
     alone = torque_error(recording.dynamic, fits.joint1)
-    paper = printed_values("tx40")["table4"]
+    paper = comparison.printed_values("tx40")["table4"]
     return [
         Figure("tx40.power.power_error", power, "training", 0.018, "at most"),
         Figure("tx40.power.torque_error", torques, "", 0.44, "within", paper["case3"], 0.06),
@@ -135,9 +123,10 @@ def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
 
 def recording_context(robot: Robot, recording: Recording, fits: Fits) -> dict[str, Any]:
     """Collect the context of the figures: tables, processing, the physical form of the consistent fit."""
-    dynamic, printed = recording.dynamic, printed_values("tx40")
+    dynamic, printed = recording.dynamic, comparison.printed_values("tx40")
     twenty = fits.essential[20].estimate
     power_essential = fits.power_essential.estimate
+    masses = [layout(robot).index(f"M{j + 1}") for j in range(robot.mechanism.n_links)]
     return {
         "rows": {"torque": len(dynamic), "power": len(recording.power)},
         "processing": [f"{step.name} {dict(step.settings)}" for step in recording.samples.steps],
@@ -157,7 +146,7 @@ def recording_context(robot: Robot, recording: Recording, fits: Fits) -> dict[st
         "consistent": {
             "status": fits.consistent.status,
             "smallest_eigenvalues": fits.consistent.eigenvalue.tolist(),
-            "mass_over_prior": mass_ratios(robot, fits.consistent.chi),
+            "mass_over_prior": [float(fits.consistent.chi[k] / prior(robot)[k]) for k in masses],
         },
         "note": "errors are unweighted relative 2-norms over the training rows, except the held-out one",
     }
@@ -175,16 +164,10 @@ def printed_form(robot: Robot, recording: Recording) -> dict[str, float]:
     }
 
 
-def mass_ratios(robot: Robot, chi: FloatArray) -> list[float]:
-    """Compare masses with the prior's, link by link."""
-    masses = [layout(robot).index(f"M{j + 1}") for j in range(robot.mechanism.n_links)]
-    return [float(chi[k] / prior(robot)[k]) for k in masses]
-
-
 def simulated(context: dict[str, Any], count: int) -> list[Figure]:
     """Run the four cases on the virtual robot: medians over seeds 0 … count - 1."""
     results = [realise(seed) for seed in range(count)]
-    printed = printed_values("tx40")["table4"]
+    printed = comparison.printed_values("tx40")["table4"]
     figures = []
     for case, bound in RANGES.items():
         errors = [result[case].torque_error for result in results]
@@ -269,46 +252,48 @@ def draw_virtual(fitted: CaseEstimates, out: Path) -> list[Path]:
 
 def _reconstruction(fitted: CaseEstimates, case: int, title: str, out: Path) -> Path:
     """Measured and reconstructed torques of one case, joint by joint."""
-    figure, axes = panels(3, 2, figsize=(11, 8), sharex=True, xlabel="time (s)")
-    unseen, values = fitted.unseen, named(fitted.estimates[case])
-    predicted = unseen.W @ np.array([values.get(name, 0.0) for name in unseen.names])
+    predicted = torques_of(fitted.unseen, named(fitted.estimates[case]))
+    lines = {"reconstructed": (predicted, "tab:blue", 0.9), "error": (fitted.unseen.y - predicted, "tab:orange", 0.7)}
+    figure = _joint_panels(fitted.unseen, "measured (virtual)", lines, height=8)
+    return comparison.save(figure, out / f"figure{case}_virtual.png", f"{title}; held-out run of the virtual robot")
+
+
+def _joint_panels(
+    equations: Regression, measured: str, lines: Mapping[str, tuple[FloatArray, str, float]], height: float
+) -> Any:
+    """Draw measured torques and others, by label each with its color and width, joint by joint over time."""
+    figure, axes = comparison.panels(3, 2, figsize=(11, height), sharex=True, xlabel="time (s)")
     for j, axis in enumerate(axes.flat):
-        rows = np.flatnonzero(unseen.joint == j)
-        rows = rows[np.argsort(unseen.sample[rows])]
-        t = unseen.sample[rows] * 0.02
-        axis.plot(t, unseen.y[rows], ".", markersize=2.5, color="0.35", label="measured (virtual)")
-        axis.plot(t, predicted[rows], color="tab:blue", linewidth=0.9, label="reconstructed")
-        axis.plot(t, unseen.y[rows] - predicted[rows], color="tab:orange", linewidth=0.7, label="error")
+        rows = np.flatnonzero(equations.joint == j)
+        rows = rows[np.argsort(equations.sample[rows])]
+        t = equations.sample[rows] * 0.02
+        axis.plot(t, equations.y[rows], ".", markersize=2.5, color="0.35", label=measured)
+        for label, (torque, color, width) in lines.items():
+            axis.plot(t, torque[rows], color=color, linewidth=width, label=label)
         axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
         axis.set_ylabel("torque (N m)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    return save(figure, out / f"figure{case}_virtual.png", f"{title}; held-out run of the virtual robot")
+    return figure
+
+
+def torques_of(equations: Regression, values: Mapping[str, float]) -> FloatArray:
+    """Compute W β; parameters that are not named are 0."""
+    return np.asarray(equations.W @ np.array([values.get(name, 0.0) for name in equations.names]))
 
 
 def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
     """Measured torque beside the dynamic and the power model, joint by joint."""
-    figure, axes = panels(3, 2, figsize=(11, 9), sharex=True, xlabel="time (s)")
-    dynamic = recording.dynamic
-    models = {"dynamic model": named(fits.essential[20].estimate), "power model": named(fits.power)}
-    for j, axis in enumerate(axes.flat):
-        rows = dynamic.joint == j
-        order = np.argsort(dynamic.sample[rows])
-        t = dynamic.sample[rows][order] * 0.02
-        axis.plot(t, dynamic.y[rows][order], ".", markersize=2.5, color="0.35", label="measured")
-        for (label, values), color in zip(models.items(), ("tab:blue", "tab:red"), strict=True):
-            beta = np.array([values.get(name, 0.0) for name in dynamic.names])
-            axis.plot(t, (dynamic.W[rows] @ beta)[order], color=color, linewidth=0.8, label=label)
-        axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
-        axis.set_ylabel("torque (N m)")
-    axes[0, 0].legend(fontsize=8, loc="upper right")
-    return save(
-        figure, out / "torques.png", "Fitted on one trajectory: the power model explains the power, not the torques"
-    )
+    dynamic = torques_of(recording.dynamic, named(fits.essential[20].estimate))
+    power = torques_of(recording.dynamic, named(fits.power))
+    lines = {"dynamic model": (dynamic, "tab:blue", 0.8), "power model": (power, "tab:red", 0.8)}
+    figure = _joint_panels(recording.dynamic, "measured", lines, height=9)
+    title = "Fitted on one trajectory: the power model explains the power, not the torques"
+    return comparison.save(figure, out / "torques.png", title)
 
 
 def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
     """Relative torque errors by joint."""
-    figure, axis = panels(figsize=(8, 4))
+    figure, axis = comparison.panels(figsize=(8, 4))
     models = {
         "dynamic, 60 parameters": named(fits.wls),
         "dynamic, essential (r = 20)": named(fits.essential[20].estimate),
@@ -321,20 +306,20 @@ def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
     axis.set_ylabel("training error |τ - τ̂| / |τ|")
     axis.set_yscale("log")
     axis.legend(fontsize=8)
-    return save(figure, out / "errors.png")
+    return comparison.save(figure, out / "errors.png")
 
 
 def _parameters(fits: Fits, out: Path) -> Path:
     """Essential parameters with their 95 % intervals of white residuals."""
     estimate = fits.essential[20].estimate
-    figure, axis = panels(figsize=(8, 6))
+    figure, axis = comparison.panels(figsize=(8, 6))
     relative = 100.0 * estimate.relative_sigma * 1.96
     order = np.argsort(relative)
     axis.barh(np.arange(len(order)), relative[order], color="tab:blue")
     axis.set_yticks(np.arange(len(order)), [estimate.names[k] for k in order], fontsize=8)
     axis.set_xlabel("half width of the 95 % interval, % of the value (white residuals)")
     axis.set_title(f"{len(order)} essential parameters", loc="left", fontsize=10)
-    return save(figure, out / "parameters.png")
+    return comparison.save(figure, out / "parameters.png")
 
 
 RATE = 5000.0
@@ -385,8 +370,8 @@ def regress(robot: Robot, samples: Samples) -> Recording:
     rows = Rows(decimate=thin, dead_zone=DEAD_ZONE * robot.limits.velocity)
     return Recording(
         samples,
-        declared(robot, dynamic_regression(robot, [samples], rows=rows)),
-        declared(robot, power_regression(robot, [samples], rows=rows)),
+        comparison.declared(robot, dynamic_regression(robot, [samples], rows=rows)),
+        comparison.declared(robot, power_regression(robot, [samples], rows=rows)),
         dynamic_regression(robot, [samples], columns=standard_columns(robot), rows=rows),
     )
 
@@ -404,7 +389,7 @@ def printed_wrist(robot: Robot) -> Robot:
 
 def thin(x: FloatArray) -> FloatArray:
     """Decimate from 5 kHz to 50 Hz."""
-    return thinned(x, (10, 10))
+    return comparison.thinned(x, (10, 10))
 
 
 def halves(regression: Regression) -> tuple[Regression, Regression]:
@@ -415,8 +400,7 @@ def halves(regression: Regression) -> tuple[Regression, Regression]:
 
 def torque_error(regression: Regression, values: dict[str, float]) -> float:
     """Relative error |y - W β| / |y|; parameters that are not named are 0."""
-    beta = np.array([values.get(name, 0.0) for name in regression.names])
-    return float(np.linalg.norm(regression.y - regression.W @ beta) / np.linalg.norm(regression.y))
+    return float(np.linalg.norm(regression.y - torques_of(regression, values)) / np.linalg.norm(regression.y))
 
 
 def joint_errors(regression: Regression, values: dict[str, float]) -> list[float]:
@@ -481,8 +465,8 @@ def virtual_robot() -> Robot:
     """Load the TX-40 with its coupling inertia untied from the rotor, as the published processing estimates it."""
     data = tomllib.loads(robot_text("tx40"))
     data["drive"]["rotor"] = [{"parameter": "Iaw", "senses": {"j6": 1}}]
-    declared = data["declared_base"]["parameters"]
-    declared |= {"Ia6": "Ia6 + Iaw", "Iam6": "Ia6"}
+    parameters = data["declared_base"]["parameters"]
+    parameters |= {"Ia6": "Ia6 + Iaw", "Iam6": "Ia6"}
     return robot_from_data(data, "tx40 with a free wrist coupling")
 
 
@@ -500,9 +484,9 @@ class Virtual:
 def virtual() -> Virtual:
     """Build the virtual robot and its true parameters."""
     robot = virtual_robot()
-    T, names = declared_transform(robot, base_parameters(robot)), declared_names(robot)
+    T, names = declared_transform(robot, base_parameters(robot)), comparison.declared_names(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in names])
-    return Virtual(robot, declared_chi(robot, TRUTH), T, names, truth)
+    return Virtual(robot, comparison.declared_chi(robot, TRUTH), T, names, truth)
 
 
 def realise(seed: int) -> dict[int, CaseResult]:
@@ -527,7 +511,7 @@ def fit_cases(seed: int) -> CaseEstimates:
 
 def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
     """Build the equations of runs in the declared parameters."""
-    return declared(known.robot, model(known.robot, runs, rows=VIRTUAL_ROWS))
+    return comparison.declared(known.robot, model(known.robot, runs, rows=VIRTUAL_ROWS))
 
 
 def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
@@ -538,7 +522,7 @@ def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[S
 def virtual_regression(seed: int) -> Regression:
     """Build the dynamic model of one simulated single trajectory, of about the size of the recording's."""
     robot = load("tx40")
-    chi = declared_chi(robot, TRUTH)
+    chi = comparison.declared_chi(robot, TRUTH)
     run = _run(robot, chi, "single", np.random.default_rng(seed), seconds=9.0, locked=0)
     return dynamic_regression(robot, [run], rows=VIRTUAL_ROWS)
 
@@ -562,10 +546,15 @@ def _run(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator, *, 
 def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator, *, motion: Motion) -> Samples:
     """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
     tau = machine.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
-    noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
-    q = lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False)
+    measured = encoder_motion(motion.q, rng, POSITION_NOISE, rate=VIRTUAL_RATE, cutoff=60.0)
     cut = slice(100, -100)
-    return Samples(name, differentiated(q, VIRTUAL_RATE)[cut], tau[cut], VIRTUAL_RATE)
+    return Samples(name, measured[cut], tau[cut], VIRTUAL_RATE)
+
+
+def encoder_motion(q: FloatArray, rng: np.random.Generator, noise: float, *, rate: float, cutoff: float) -> Motion:
+    """Measure positions with white noise, low-pass and differentiate them."""
+    noisy = q + rng.normal(scale=noise, size=q.shape)
+    return differentiated(lowpass(noisy, sample_rate_hz=rate, cutoff_hz=cutoff, true_cutoff=False), rate)
 
 
 def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:
@@ -595,7 +584,7 @@ def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> Floa
 
 def thin_virtual(x: FloatArray) -> FloatArray:
     """Decimate from VIRTUAL_RATE to 50 Hz."""
-    return thinned(x, (5, 4))
+    return comparison.thinned(x, (5, 4))
 
 
 VIRTUAL_ROWS = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))

@@ -1,7 +1,7 @@
 """Logs of a virtual robot in the vendors' formats, which `log_formats` describes."""
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, WARM_UP, Plan
 from excitor.design.programs.registry import target as target_of
 from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
-from excitor.experiments.log_formats import Effort, Format, format_of, lacking_effort, named, rated_torque
+from excitor.experiments.log_formats import EFFORT, Effort, Format, format_of, lacking_effort, named, rated_torque
 from excitor.experiments.virtual.machine import RecordedRun, currents, with_rows
 from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
@@ -44,7 +44,7 @@ def write(
     """
     form = format_of(target, format)
     kind = _there(target, form, recorded)
-    return _WRITERS[form.name](show(recorded, target_of(target), form, seed, kind), folder, name)
+    return _WRITERS.get(form.name, write_table)(show(recorded, target_of(target), form, seed, kind), folder, name)
 
 
 def _there(target: str, form: Format, recorded: RecordedRun) -> Effort | None:
@@ -113,51 +113,74 @@ class ControllerRecord:
         return np.where(measured, self.mark - MEASURED, np.where(warm, self.mark - WARM_UP, 0))
 
 
-def write_abb_text(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `t_ms q1 .. q6 tau1 .. tau6`, without headings."""
-    path = folder / f"{name}.txt"
-    table = np.column_stack([1e3 * shown.t, shown.position, shown.effort])
-    line = " ".join(["%.3f", *["%.6f"] * (table.shape[1] - 1)]) + "\n"
-    with path.open("w", encoding="ascii", newline="") as file:
-        file.writelines(line % tuple(row) for row in table.tolist())
+def write_table(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+    """Write the columns that the format lists, under their headings where these have names."""
+    form, end = shown.format, shown.format.end
+    head: list[str] = []
+    forms: list[str] = []
+    cells: list[list[float] | list[str]] = []
+    for heading, written, quantity, *offset in form.columns:
+        values = _DERIVED[quantity](shown) if quantity in _DERIVED else getattr(shown, quantity)
+        if values is None:
+            continue
+        pattern = form.efforts[shown.effort_kind] if heading == EFFORT and shown.effort_kind else heading
+        found = [values] if isinstance(values, list) else (values + sum(offset)).reshape(len(values), -1).T.tolist()
+        head += named(pattern, shown.axes) if "{" in pattern else [pattern]
+        forms += [written] * len(found)
+        cells += found
+    path, line = folder / f"{name}{form.suffix}", form.separator.join(forms) + end
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if any(head):
+            file.write(form.separator.join(head) + end)
+        file.writelines(line % row for row in zip(*cells, strict=True))
     return [path]
 
 
-FIRST_PACKET = 5000
-_PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
+def _counted(shown: ControllerRecord) -> FloatArray:
+    """Count the rows by their time."""
+    return np.asarray(np.round((shown.t - shown.t[0]) / shown.step))
 
 
-def write_egm(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write one row per packet; packets are numbered, and their numbers are the time."""
-    count = np.round((shown.t - shown.t[0]) / shown.step).astype(np.int64)
-    ones = np.ones(len(count))
-    columns: list[Column] = [
-        ("time_s", "%.3f", shown.step * count),
-        ("controller_ms", "%.0f", np.round(1e3 * shown.step * count) + 4 * FIRST_PACKET),
-        ("packet", "%.0f", FIRST_PACKET + count),
-        ("computer_s", "%.6f", shown.t + 100.0),
-        ("phase", "%s", [_PHASES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("mark", "%.0f", shown.mark),
-        ("period", "%.0f", shown.period),
-        ("ref_{axis}_deg", "%.9f", shown.reference),
-        ("pos_{axis}_deg", "%.9f", shown.position),
-        ("planned_{axis}_deg", "%.9f", shown.reference),
-        ("motors_on", "%.0f", ones),
-        ("egm_running", "%.0f", ones),
-        ("utilization_percent", "%.6g", 10.0 * ones),
-        (shown.format.efforts["motor torque"], "%.9g", shown.effort),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
+def _stamps(shown: ControllerRecord, step_ms: float = 1.0) -> FloatArray:
+    """Return time stamps in whole steps, ms."""
+    return np.asarray(step_ms * np.round(1e3 * shown.t / step_ms))
 
 
-def write_fanuc_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `timestamp,J1,...`."""
-    columns: list[Column] = [("timestamp", "%2.0f", np.round(1e3 * shown.t)), ("J{k}", "%9.4f", shown.position)]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
+def _phases(shown: ControllerRecord, end: str) -> list[str]:
+    words = {0: "rest", OUT: "out", BACK: "back", END: end}
+    return [words.get(mark, "main") for mark in shown.mark.tolist()]
 
 
-# Of a table: the heading, or its pattern for every axis; how cells are written; and what.
-Column = tuple[str, str, FloatArray | IntArray | list[str]]
+def _since(shown: ControllerRecord) -> list[str]:
+    """Write the time since the run began; before it, nothing."""
+    begun = shown.t >= shown.t[np.argmax(shown.running)]
+    return [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]
+
+
+def _model_currents(shown: ControllerRecord) -> FloatArray | None:
+    drive = shown.robot.drive
+    if not drive.has_current_law:
+        return None
+    return currents(drive.torque_from_current, motor_torques(shown.robot, shown.model))
+
+
+# What a format's columns may hold besides the fields of a record; None where a robot has no such thing.
+_DERIVED: Mapping[str, Callable[[ControllerRecord], FloatArray | list[str] | None]] = {
+    "count": _counted,
+    "count s": lambda shown: shown.step * _counted(shown),
+    "count ms": lambda shown: np.round(1e3 * shown.step * _counted(shown)),
+    "ms": lambda shown: 1e3 * shown.t,
+    "whole ms": _stamps,
+    "even ms": lambda shown: _stamps(shown, 2.0),
+    "zero": lambda shown: np.zeros(len(shown.t)),
+    "phase": lambda shown: _phases(shown, "done"),
+    "stretch": lambda shown: _phases(shown, "rest"),
+    "since begun": _since,
+    "reference acceleration": lambda shown: np.gradient(shown.reference_velocity, shown.t, axis=0),
+    "effort rate": lambda shown: np.gradient(shown.effort, shown.t, axis=0),
+    "no effort": lambda shown: np.zeros_like(shown.effort),
+    "model currents": _model_currents,
+}
 
 
 def show(recorded: RecordedRun, target: Target, form: Format, seed: int, kind: Effort | None) -> ControllerRecord:
@@ -225,73 +248,6 @@ def rows_of_run(t: FloatArray, mark: IntArray, lead: float) -> BoolArray:
     return np.asarray(near & (mark != OUT) & (mark != BACK))
 
 
-def write_rows(path: Path, axes: Sequence[str], columns: Iterable[Column], end: str = "\n") -> Path:
-    """Write a table separated by commas, under its headings."""
-    head: list[str] = []
-    forms: list[str] = []
-    cells: list[list[float] | list[str]] = []
-    for pattern, form, values in columns:
-        if isinstance(values, list):
-            found: list[list[float]] | list[list[str]] = [values]
-        else:
-            found = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T.tolist()
-        head += named(pattern, axes) if "{" in pattern else [pattern]
-        forms += [form] * len(found)
-        cells += found
-    line = ",".join(forms) + end
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(head) + end)
-        file.writelines(line % row for row in zip(*cells, strict=True))
-    return path
-
-
-STARTED = 500.0  # s: how long the controller had been on
-
-
-def write_franka(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `time,t,part,mark,q[0],...`; motors' angles are divided by their gears, as such controllers show them."""
-    tables = {
-        "q": shown.position,
-        "dq": shown.velocity,
-        "q_d": shown.reference,
-        "dq_d": shown.reference_velocity,
-        "tau_J": shown.effort,
-        "tau_J_d": shown.model,
-        "dtau_J": np.gradient(shown.effort, shown.t, axis=0),
-        "theta": shown.position,
-        "dtheta": shown.velocity,
-        "tau_ext_hat_filtered": np.zeros_like(shown.effort),
-    }
-    columns: list[Column] = [
-        ("time", "%.3f", STARTED + shown.t),
-        ("t", "%.3f", shown.since),
-        ("part", "%.0f", shown.part),
-        ("mark", "%.0f", shown.mark),
-        *((f"{quantity}[{{j}}]", "%.12g", table) for quantity, table in tables.items()),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
-
-
-_RESOLUTION = 2.0  # ms of time stamps
-_STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
-
-
-def write_j519(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `time_stamp_ms,sequence,stretch,part,mark,command_J1_deg,...`."""
-    columns: list[Column] = [
-        ("time_stamp_ms", "%.0f", _RESOLUTION * np.round(1e3 * shown.t / _RESOLUTION)),
-        ("sequence", "%.0f", np.round((shown.t - shown.t[0]) / shown.step)),
-        ("stretch", "%s", [_STRETCHES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("part", "%.0f", shown.part),
-        ("mark", "%.0f", shown.mark),
-        ("command_J{k}_deg", "%.9g", shown.reference),
-        ("J{k}_deg", "%.7g", shown.position),  # the status carries 32-bit numbers: seven digits
-        ("current_J{k}_A", "%.7g", shown.effort),
-        ("safety_scale", "%.7g", shown.scaling),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns, "\r\n")]
-
-
 SLOWER = 3  # axes are recorded every so many rows of the drives
 _KELVIN = 273.15  # added to temperatures in the binary files, and taken off by their header
 
@@ -322,16 +278,13 @@ def write_kuka_trace(shown: ControllerRecord, folder: Path, name: str) -> list[P
     ]
     _pair(place / f"{name}_KRCIpo", axes, SLOWER * shown.step)
     for k in range(len(shown.axes)):
-        _pair(place / f"{name}_NextGenDrive#{k + 1}", _drive(shown, k), shown.step)
+        drive = [
+            _Trace("Istposition", "rad", shown.motor[:, k]),
+            _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
+            _Trace("Istmoment", "Nm", shown.effort[:, k]),
+        ]
+        _pair(place / f"{name}_NextGenDrive#{k + 1}", drive, shown.step)
     return [place]
-
-
-def _drive(shown: ControllerRecord, k: int) -> list[_Trace]:
-    return [
-        _Trace("Istposition", "rad", shown.motor[:, k]),
-        _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
-        _Trace("Istmoment", "Nm", shown.effort[:, k]),
-    ]
 
 
 def _pair(stem: Path, traces: list[_Trace], step: float) -> None:
@@ -363,21 +316,8 @@ def write_npz(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     return [path]
 
 
-def write_plain_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `t,mark,q_1,...,tau_1,...`."""
-    assert shown.effort_kind is not None
-    columns: list[Column] = [
-        ("t", "%.9f", shown.t),
-        ("mark", "%.0f", shown.mark),
-        ("q_{k}", "%.12g", shown.position),
-        (shown.format.efforts[shown.effort_kind], "%.12g", shown.effort),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
-
-
 STARTED_ROS_BAG = 10**18  # ns since 1970, fixed: files of one seed are the same
 _RARER, _RAREST = 2, 10  # controller states and speed scaling come every so many joint states
-
 _STATE = "control_msgs/msg/JointTrajectoryControllerState"
 _POINTS = ("reference", "feedback", "error", "output")
 # As control_msgs has defined it since Jazzy.
@@ -466,38 +406,6 @@ class _Messages:
         return self.store.types[name]
 
 
-STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps files the same
-
-
-def write_ros_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `time,t,speed_scaling,mark,position:a,...`; before the run `t` is empty."""
-    begun = shown.t >= shown.t[np.argmax(shown.running)]
-    since = [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]
-    columns: list[Column] = [
-        ("time", "%.9f", STARTED_ROS_CSV + shown.t),
-        ("t", "%s", since),
-        ("speed_scaling", "%.17g", shown.scaling),
-        ("mark", "%.0f", shown.mark),
-        ("position:{axis}", "%.17g", shown.position),
-        ("velocity:{axis}", "%.17g", shown.velocity),
-        ("effort:{axis}", "%.17g", shown.effort),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns, "\r\n")]
-
-
-def write_rsi(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `time_s,mark,period,reference_A1,...`."""
-    columns: list[Column] = [
-        ("time_s", "%.3f", shown.t),
-        ("mark", "%.0f", shown.mark),
-        ("period", "%.0f", shown.period),
-        ("reference_{axis}", "%.9f", shown.reference),
-        ("actual_{axis}", "%.6f", shown.position),
-        ("current_{axis}", "%.6f", shown.effort),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
-
-
 # 1 January 2000: a fixed day keeps files of one seed the same.
 _DAY, _TICKS = ("Samstag, 1. Januar 2000", "00:00:00.000"), 125_911_584_000_000_000
 _RARER_TWINCAT_SCOPE = 4  # set positions are recorded every so many rows
@@ -545,16 +453,10 @@ def _groups(shown: ControllerRecord) -> list[_Group]:
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
     n = len(shown.axes)
     set_position = named(shown.format.position.replace("Act", "Set"), shown.axes)
+    torque = named(shown.format.efforts["motor torque"], shown.axes)
     return [
         _Group(shown.t, named(shown.format.position, shown.axes), turning, "REAL64", shown.position, "%.9f"),
-        _Group(
-            shown.t,
-            named(shown.format.efforts["motor torque"], shown.axes),
-            ["(None)"] * n,
-            "INT16",
-            np.round(shown.effort),
-            "%.0f",
-        ),
+        _Group(shown.t, torque, ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
         _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
         _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
     ]
@@ -583,52 +485,11 @@ def _cells(group: _Group, length: int) -> list[str]:
     return [line % tuple(row) for row in rows] + [blank] * (length - len(rows))
 
 
-STARTED_UR_RTDE = 1000.0  # s: how long the controller had been on
-_PLAYING = 2  # runtime_state
-
-
-def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
-    """Write `timestamp,target_q_0,...`."""
-    drive = shown.robot.drive
-    tables = {
-        "target_q_{j}": shown.reference,
-        "target_qd_{j}": shown.reference_velocity,
-        "target_qdd_{j}": np.gradient(shown.reference_velocity, shown.t, axis=0),
-        "target_current_{j}": currents(drive.torque_from_current, motor_torques(shown.robot, shown.model)),
-        "target_moment_{j}": shown.model,
-        "actual_q_{j}": shown.position,
-        "actual_qd_{j}": shown.velocity,
-        "actual_current_{j}": shown.effort,
-        "joint_temperatures_{j}": shown.temperature,
-        "speed_scaling": shown.scaling,
-        "target_speed_fraction": shown.scaling,
-    }
-    if not drive.has_current_law:
-        del tables["target_current_{j}"]
-    columns: list[Column] = [
-        ("timestamp", "%.17g", STARTED_UR_RTDE + shown.t),
-        *((pattern, "%.17g", table) for pattern, table in tables.items()),
-        ("runtime_state", "%.0f", np.full(len(shown.t), _PLAYING)),
-        ("output_int_register_24", "%.0f", shown.mark),
-    ]
-    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
-
-
 Write = Callable[[ControllerRecord, Path, str], list[Path]]
-_WRITERS: Mapping[str, Write] = {
-    "abb_text": write_abb_text,
-    "egm": write_egm,
-    "egm_torque": write_egm,
-    "fanuc_csv": write_fanuc_csv,
-    "franka": write_franka,
-    "j519": write_j519,
+_WRITERS: Mapping[str, Write] = {  # of formats that are no tables of columns
     "kuka_trace": write_kuka_trace,
     "npz": write_npz,
-    "csv": write_plain_csv,
     "ros_mcap": write_ros_bag,
     "ros_sqlite3": write_ros_bag,
-    "ros2_csv": write_ros_csv,
-    "rsi": write_rsi,
     "twincat_scope": write_twincat_scope,
-    "ur_rtde": write_ur_rtde,
 }

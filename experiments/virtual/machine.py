@@ -94,11 +94,8 @@ class RecordedRun:
     tracking: Tracking
 
     def __post_init__(self) -> None:
-        each = dict.fromkeys(
-            ("q_reference", "dq_reference", "q", "dq", "q_motor", "current", "torque_motor", "torque_joint"),
-            "n n_joints",
-        )
-        freeze(self, finite=False, order="C", t="n", mark="int: n", temperature="n n_joints", speed_scaling="n", **each)
+        each = dict.fromkeys((*POSITIONS, *VELOCITIES, "q_motor", *TORQUES, "temperature"), "n n_joints")
+        freeze(self, finite=False, order="C", t="n", mark="int: n", speed_scaling="n", **each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,8 @@ class Course:
 @one_blas_thread()
 def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
-    step = servo_step(truth.settings, course.plan.sample_time)
+    logged = truth.settings.log_step or course.plan.sample_time
+    step = logged / max(1, int(np.ceil(logged / truth.settings.control_step - 1e-9)))  # s, of the servo loop
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
@@ -224,12 +222,6 @@ def check_tracking(tracking: Tracking, plan: Plan) -> None:
         stiffness = f"{1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {tracking.controller.kp[j]:.3g}"
         why = f"a stable loop of {stiffness} {units[j][2]}; state rotor inertias, the friction, a smaller torque limit"
     raise ExcitorError(f"{said}: {why}, or slow the motion down; nothing was written")
-
-
-def servo_step(settings: Settings, sample_time: float) -> float:
-    """Compute the servo loop's step: a whole fraction of the log's, s."""
-    step = settings.log_step or sample_time
-    return step / max(1, int(np.ceil(step / settings.control_step - 1e-9)))
 
 
 def fed_forward(truth: Truth, robot: Robot, motion: Motion) -> FloatArray:
@@ -426,21 +418,15 @@ def _main(plan: Plan) -> Motion:
     return Motion(*(plan.body.at(t, order) for order in range(3)))
 
 
-def _half_speed(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, speed=0.5, speed_told=fault.channel == "shown"))
-
-
-def _stick(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, stuck=fault.joints))
-
-
-def _limit(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    return replace(truth, settings=replace(truth.settings, limited=fault.joints))
+def _set(truth: Truth, **settings: Any) -> Truth:
+    return replace(truth, settings=replace(truth.settings, **settings))
 
 
 def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
     """Attach a ball to the flange: `size` times the mass whose weight uses up the weakest joint's torque."""
-    weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], _gravity(plan.robot)))
+    gravity = plan.robot.mechanism.gravity
+    g = gravity if gravity.any() else np.array([0.0, 0.0, -9.81])
+    weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], g))
     mass = fault.size * float(np.min(torque_scale(plan.robot) / np.maximum(weights.max(axis=0), 1e-3)))
     radius = 0.05 * np.cbrt(mass)  # of iron, and then some
     ball = from_center_of_mass(mass, np.array([0.0, 0.0, radius]), 0.4 * mass * radius**2 * np.eye(3))
@@ -451,12 +437,6 @@ def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
     return replace(truth, chi=chi)
 
 
-def _gravity(robot: Robot) -> FloatArray:
-    """Return gravity; on earth for a robot without any."""
-    g = robot.mechanism.gravity
-    return g if g.any() else np.array([0.0, 0.0, -9.81])
-
-
 def _swap(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     order = np.arange(recorded.robot.n_joints)
     order[list(fault.joints)] = fault.joints[::-1]
@@ -465,8 +445,7 @@ def _swap(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
 
 
 def _in_degrees(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
-    turning = ~recorded.robot.mechanism.prismatic
-    factor = np.where(turning, 180.0 / np.pi, 1.0)
+    factor = np.where(recorded.robot.mechanism.prismatic, 1.0, 180.0 / np.pi)
     return _scaled(recorded, (*POSITIONS, *VELOCITIES, "q_motor"), factor)
 
 
@@ -481,9 +460,7 @@ def _forget_gear(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     factor = np.ones(recorded.robot.n_joints)
     for i in fault.joints:
         factor[i] = ratio(recorded.robot, i)
-    return _scaled(
-        recorded, ("torque_motor", "torque_joint") if fault.channel == "torque" else ("q", "dq", "q_motor"), factor
-    )
+    return _scaled(recorded, TORQUES[1:] if fault.channel == "torque" else ("q", "dq", "q_motor"), factor)
 
 
 def _drop(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
@@ -500,9 +477,9 @@ def _scaled(recorded: RecordedRun, names: tuple[str, ...], factor: FloatArray) -
 
 
 _BEFORE: Mapping[str, Callable[[Fault, Truth, Plan], Truth]] = {
-    "half-speed": _half_speed,
-    "stuck-joint": _stick,
-    "saturated-current": _limit,
+    "half-speed": lambda fault, truth, _: _set(truth, speed=0.5, speed_told=fault.channel == "shown"),
+    "stuck-joint": lambda fault, truth, _: _set(truth, stuck=fault.joints),
+    "saturated-current": lambda fault, truth, _: _set(truth, limited=fault.joints),
     "wrong-payload": _hang,
 }
 _AFTER: Mapping[str, Callable[[Fault, RecordedRun, int], RecordedRun]] = {
@@ -512,7 +489,6 @@ _AFTER: Mapping[str, Callable[[Fault, RecordedRun, int], RecordedRun]] = {
     "missing-gear": _forget_gear,
     "dropped-samples": _drop,
 }
-
 
 FAULTS: Mapping[str, Fault] = {
     name: Fault(name, sentence)
@@ -548,7 +524,9 @@ def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
     size = fault.size or float(rng.uniform(low, high))
     joints = fault.joints
     if not joints:
-        open_to, wanted = _open_to(fault.name, plan), _wanted(fault.name)
+        candidates = _CANDIDATES.get(fault.name)
+        open_to = [] if candidates is None else candidates(plan)
+        wanted = 2 if fault.name == "swapped-axes" else int(candidates is not None)
         if len(open_to) < wanted:
             raise ValueError(f"fault {fault.name!r} shows in no joint of {plan.robot.name} in run {plan.run!r}")
         joints = tuple(int(i) for i in rng.choice(open_to, wanted, replace=False)) if wanted else ()
@@ -576,15 +554,6 @@ def hungry(plan: Plan) -> list[int]:
     still = np.abs(rigid_torque(plan.robot, posture(motion.q), prior(plan.robot))).max(axis=0)
     peak, near = torque.max(axis=0), np.mean(torque > 0.7 * torque.max(axis=0), axis=0)
     return [i for i in moving(plan) if peak[i] > 1.2 * still[i] and near[i] < 0.3]
-
-
-def _open_to(name: str, plan: Plan) -> list[int]:
-    return _CANDIDATES[name](plan) if name in _CANDIDATES else []
-
-
-def _wanted(name: str) -> int:
-    """Count the joints affected by a fault."""
-    return 2 if name == "swapped-axes" else int(name in _CANDIDATES)
 
 
 _CANDIDATES: Mapping[str, Callable[[Plan], list[int]]] = {

@@ -165,9 +165,8 @@ class MujocoPlant:
         model.tendon_damping[:more], model.tendon_frictionloss[:more] = damping[n:], dry[n:]
         order = np.argsort(self.dof)  # MuJoCo lists dry friction by degree of freedom, then by tendon
         self.damping, self.dry = damping, np.concatenate([order[dry[order] > 0.0], n + np.flatnonzero(dry[n:] > 0.0)])
-        self.warm = self.warm + self.step * (
-            known.heat * np.abs(rubbed * dq) - known.relief * (self.warm - known.ambient)
-        )
+        heat = known.heat * np.abs(rubbed * dq)
+        self.warm = self.warm + self.step * (heat - known.relief * (self.warm - known.ambient))
 
     def advance(self, tau: FloatArray) -> None:
         """Advance by one step under motor torques; find accelerations, and the torques that the links take."""
@@ -209,9 +208,8 @@ class Friction:
         p, v = self.scale * (self.senses @ q), self.senses @ dq
         F = self.F * np.maximum(COOLEST, 1.0 - self.lost * (warm[self.seat] - self.ambient))
         speed, one = np.maximum(np.abs(v), 1e-12), np.ones(len(v))
-        size = np.choose(
-            self.kind, [speed, one, np.exp(-speed / self.scale), np.sqrt(speed), one, np.sin(p), np.cos(p)]
-        )
+        sizes = [speed, one, np.exp(-speed / self.scale), np.sqrt(speed), one, np.sin(p), np.cos(p)]
+        size = np.choose(self.kind, sizes)
         sign = np.where(self.kind == 0, np.sign(v), np.tanh(v / self.width))
         chord = np.where(self.kind == 0, 1.0, size * np.tanh(speed / self.width) / speed)
         g = np.where(self.kind < _OFFSET, sign * size, size)
@@ -243,7 +241,7 @@ def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> s
     links, one, zero = tuple(f"b{j}" for j in range(n_links)), np.eye(n_links), np.zeros(n_links)
     single = replace(at.tree, joint_names=tuple(joints), link_names=links, coupling=one, offset=zero)
     place = at.tree.coupling @ at.place + at.tree.offset
-    written = bodies(single, [_possible(body) for body in phi], place, Drive(joints, {}, ()))
+    written = bodies(single, [_possible(body) for body in phi], place, Drive(joints, {}, []))
     tendons, equalities = _couplings(robot, at, rotors[len(at.free) :], f'solref="{2.0 * step!r} 1" solimp="{_RIGID}"')
     soft = f'solreffriction="{2.0 * step!r} 1" solimpfriction="{_RIGID}"'
     return (

@@ -12,18 +12,12 @@ import scipy.linalg
 
 from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.identify.currents import why_not
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots import inertia as rigid
+from excitor.robots.arrays import FloatArray, finite, freeze
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model, has_true_sign
-from excitor.robots.inertia import (
-    about_center_of_mass,
-    check_consistency,
-    from_center_of_mass,
-    parameters_of,
-    pseudo_inertia,
-)
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot, posture
 from excitor.robots.simulate import LONGEST_STEP, Servo, packed_controller, plain_plant, servo_for, steady_servo
@@ -147,7 +141,8 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     draw_drives(robot, chi, rng, settings)
     n = robot.n_joints
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
-    loss = loss + draw_efficiency(robot, seed, settings)[:, None]
+    drawn = settings.gears * np.random.default_rng([seed, 0x67656172]).normal(size=n)  # both ways alike
+    loss = loss + np.where(robot.drive.efficiency < 1.0, drawn, 0.0)[:, None]
     law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
     if not robot.drive.has_current_law and not why_not(robot):
         spread = np.exp(0.3 * np.random.default_rng([seed, 0x616D7065]).normal(size=n))
@@ -156,12 +151,6 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     stiffness, damping = springs(robot, chi[: len(layout(robot))], settings)
     start = np.full(n, settings.ambient + settings.warm * settings.heating)
     return Truth(full, chi, np.clip(1.0 - loss, 0.05, 1.0), law, stiffness, damping, start, settings, seed)
-
-
-def draw_efficiency(robot: Robot, seed: int, settings: Settings) -> FloatArray:
-    """Draw additional gear losses, both ways alike, (n_joints,); gears without loss stay so."""
-    drawn = settings.gears * np.random.default_rng([seed, 0x67656172]).normal(size=robot.n_joints)
-    return np.asarray(np.where(robot.drive.efficiency < 1.0, drawn, 0.0))
 
 
 def true_parameters(
@@ -175,9 +164,8 @@ def true_parameters(
     n = len(layout(robot))
     chi = truth.chi.copy()
     if temperature is not None:
-        for term, column, lost in zip(
-            truth.robot.drive.friction, layout(truth.robot).friction_columns, warmth(truth), strict=True
-        ):
+        columns, terms = layout(truth.robot).friction_columns, truth.robot.drive.friction
+        for term, column, lost in zip(terms, columns, warmth(truth), strict=True):
             warm = temperature[np.argmax(np.abs(term.acts))] - truth.settings.ambient
             chi[column] = truth.chi[column] * max(0.0, 1.0 - lost * warm)
     chi = chi[:n]
@@ -203,12 +191,8 @@ def truth_data(truth: Truth) -> dict[str, Any]:
             for name, unit, value in zip(params.names, params.units, truth.chi, strict=True)
         ],
         "efficiency": [{"driving": float(a), "driven": float(b)} for a, b in truth.efficiency],
-        "torque_from_current": [
-            [float(c) if np.isfinite(c) else None for c in row] for row in truth.torque_from_current
-        ],
-        "stiffness": truth.stiffness.tolist(),
-        "damping": truth.damping.tolist(),
-        "temperature": truth.temperature.tolist(),
+        "torque_from_current": [[finite(c) for c in row] for row in truth.torque_from_current],
+        **{name: getattr(truth, name).tolist() for name in ("stiffness", "damping", "temperature")},
         "settings": asdict(truth.settings),
     }
 
@@ -238,14 +222,14 @@ def draw_link(robot: Robot, j: int, rng: np.random.Generator, spread: float) -> 
     noise = rng.normal(size=(4, 4))
     single = rng.normal(size=10)
     zero = robot.assumed_zero[10 * j : 10 * j + 10]
-    if not robot.known[10 * j : 10 * j + 10][~zero].all() or check_consistency(phi).relative_margin <= 0.0:
+    if not robot.known[10 * j : 10 * j + 10][~zero].all() or rigid.check_consistency(phi).relative_margin <= 0.0:
         return np.asarray(phi * (1.0 + spread * single))
-    L = np.linalg.cholesky(pseudo_inertia(phi))
+    L = np.linalg.cholesky(rigid.pseudo_inertia(phi))
     size = spread
     while True:
         S = np.eye(4) + size * 0.25 * (noise + noise.T)
-        drawn = np.where(zero, 0.0, parameters_of(L @ S @ S @ L.T))
-        if check_consistency(drawn).relative_margin > 0.0:
+        drawn = np.where(zero, 0.0, rigid.parameters_of(L @ S @ S @ L.T))
+        if rigid.check_consistency(drawn).relative_margin > 0.0:
             return drawn
         size *= 0.5
 
@@ -278,7 +262,9 @@ def with_unmodelled(
     more: list[tuple[FrictionTerm, float]] = []
     phases = rng.uniform(0.0, 2.0 * np.pi, n)
     for i, (gear, name) in enumerate(zip(robot.drive.motor_from_joint, robot.joint_names, strict=True)):
-        senses = gear * ripples_a_unit(robot, i)
+        # Ripples per radian or metre of a motor: one per turn where geared, by poles or pitch elsewhere.
+        direct = 2.0 * np.pi / 0.02 if robot.mechanism.prismatic[i] else 24.0
+        senses = gear * (1.0 if np.abs(gear).max() > 2.0 else direct)
         acts = gear / np.abs(gear).max()
         if settings.ripple > 0.0:
             for model, part in (("ripple-sin", np.cos(phases[i])), ("ripple-cos", np.sin(phases[i]))):
@@ -287,24 +273,15 @@ def with_unmodelled(
     if settings.stribeck > 0.0:
         for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
             if friction_model(term).shape == "sign":
-                joint = int(np.argmax(np.abs(term.acts)))
-                added = replace(
-                    term, parameter=f"unmodelled stribeck {term.parameter}", model="stribeck", scale=0.03 * speed[joint]
-                )
+                name, scaled = f"unmodelled stribeck {term.parameter}", 0.03 * speed[np.argmax(np.abs(term.acts))]
+                added = replace(term, parameter=name, model="stribeck", scale=scaled)
                 more.append((wide(added, speed), settings.stribeck * chi[column]))
     drive = replace(robot.drive, friction=(*terms, *(term for term, _ in more)))
     chi = np.concatenate([chi, [value for _, value in more]])
-    flags = np.zeros(len(more), dtype=bool)
-    full = replace(
-        robot,
-        drive=drive,
-        chi=np.concatenate([robot.chi, np.zeros(len(more))]),
-        known=np.concatenate([robot.known, flags]),
-        assumed_zero=np.concatenate([robot.assumed_zero, flags]),
-        payload=None,
-        declared_base=None,
-    )
-    return full, chi
+    values, flags = np.zeros(len(more)), np.zeros(len(more), dtype=bool)
+    known, zero = (np.concatenate([own, flags]) for own in (robot.known, robot.assumed_zero))
+    bare, prior_chi = replace(robot, payload=None, declared_base=None), np.concatenate([robot.chi, values])
+    return replace(bare, drive=drive, chi=prior_chi, known=known, assumed_zero=zero), chi
 
 
 def wide(term: FrictionTerm, speed: FloatArray) -> FrictionTerm:
@@ -340,24 +317,10 @@ def speed_scale(robot: Robot) -> FloatArray:
     return np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
 
 
-def ripples_a_unit(robot: Robot, i: int) -> float:
-    """Return the ripples per radian or metre of a motor: one per turn where geared, by poles or pitch elsewhere."""
-    if np.abs(robot.drive.motor_from_joint[i]).max() > 2.0:
-        return 1.0
-    return 2.0 * np.pi / 0.02 if robot.mechanism.prismatic[i] else 24.0
-
-
 QUIET = Settings(
-    ripple=0.0,
-    viscous_drift=0.0,
-    coulomb_drift=0.0,
-    white=0.0,
-    slow=0.0,
-    sensor_white=0.0,
+    ripple=0.0, viscous_drift=0.0, coulomb_drift=0.0, white=0.0, slow=0.0, sensor_white=0.0, jitter=0.0,
     encoder_counts=0,
-    jitter=0.0,
-)
-
+)  # fmt: skip
 
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
 POSES = 200  # random ones, in which a loop has to be stable
@@ -424,10 +387,9 @@ def servo_of(truth: Truth, robot: Robot, motion: Motion, step: float) -> Servo:
     """
     settings, chi = truth.settings, prior(robot)
     bandwidth = min(settings.bandwidth_hz, settings.resonance_hz or np.inf)
-    tuned = servo_for(
-        robot, motion, bandwidth_hz=bandwidth, damping=settings.damping_ratio, chi=chi, rate_hz=1.0 / step
-    )
-    servo = replace(tuned, velocity_filter=settings.velocity_filter, lag=settings.current_lag)
+    tuning = {"bandwidth_hz": bandwidth, "damping": settings.damping_ratio, "rate_hz": 1.0 / step}
+    servo = servo_for(robot, motion, chi=chi, **tuning)
+    servo = replace(servo, velocity_filter=settings.velocity_filter, lag=settings.current_lag)
     if settings.resonance_hz is not None:
         assert servo.inertia is not None
         felt = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * servo.inertia) / servo.inertia
@@ -484,7 +446,7 @@ def draw_load(guess: FloatArray, seed: int) -> FloatArray:
     A = [[E + S, d], [0, 1]] about the guessed centre.
     """
     rng = np.random.default_rng([seed, 0x6C6F6164])
-    mass, center, inertia = about_center_of_mass(guess)
+    mass, center, inertia = rigid.about_center_of_mass(guess)
     if not np.linalg.eigvalsh(inertia)[0] > 0.0:
         radius = (3.0 * mass / (4.0 * np.pi * DENSITY)) ** (1.0 / 3.0)
         inertia = inertia + 0.4 * mass * radius**2 * np.eye(3)
@@ -495,6 +457,6 @@ def draw_load(guess: FloatArray, seed: int) -> FloatArray:
     affine[:3, :3] = stretch
     shift = SPREAD * np.linalg.norm(center) * rng.uniform(-1.0, 1.0, 3) / np.sqrt(3.0)
     affine[:3, 3] = center + shift
-    centered = pseudo_inertia(from_center_of_mass(mass, np.zeros(3), inertia))
+    centered = rigid.pseudo_inertia(rigid.from_center_of_mass(mass, np.zeros(3), inertia))
     scale = 1.0 + SPREAD * rng.uniform(-1.0, 1.0)
-    return np.asarray(parameters_of(scale * affine @ centered @ affine.T))
+    return np.asarray(rigid.parameters_of(scale * affine @ centered @ affine.T))

@@ -22,7 +22,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the QRC 350 recordin
 
 @pytest.fixture(scope="module")
 def printed():
-    return qrc350.printed_values("qrc350")
+    return paper.printed_values("qrc350")
 
 
 @pytest.fixture(scope="module")

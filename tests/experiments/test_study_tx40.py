@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from excitor.experiments.studies import tx40
+from excitor.experiments.studies import paper, tx40
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 
@@ -13,13 +13,13 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording 
 
 
 def test_printed_table_has_the_counts_that_the_paper_gives():
-    table = tx40.printed_values("tx40")["table2"]
+    table = paper.printed_values("tx40")["table2"]
     assert [len(table[f"case{k}"]) for k in (1, 2, 3, 4)] == [23, 26, 27, 28]
 
 
 def test_table_3_is_recomputed_from_table_2():
     """The text says about 22 % for case 4 and some six times more for case 3."""
-    means = tx40.table3(tx40.printed_values("tx40")["table2"])
+    means = tx40.table3(paper.printed_values("tx40")["table2"])
     assert means["case4 against case1"] == pytest.approx(22.9, abs=0.05)
     assert means["case3 against case1"] == pytest.approx(119.1, abs=0.05)
 
