@@ -36,7 +36,7 @@ Files = Annotated[
 
 
 def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the option --files: the folder outside its own that files may be read from, this once."""
+    """Add a verb that has the option --files: a folder outside its own that files may be read from, this once."""
 
     @functools.wraps(verb)
     def read_files(*args: Any, files: Path | None = None, **options: Any) -> None:
@@ -49,7 +49,7 @@ def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
     added = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Files)
     read_files.__signature__ = own.replace(parameters=[*own.parameters.values(), added])  # type: ignore[attr-defined]
     read_files.__annotations__ = {**verb.__annotations__, "files": Files}
-    return read_files
+    return app.command(verb.__name__.partition("_")[0])(read_files)
 
 
 def main() -> None:
@@ -100,7 +100,6 @@ class RobotForm(StrEnum):
     toml = "toml"
 
 
-@app.command()
 @reads_files
 def robots(
     source: Annotated[
@@ -182,7 +181,6 @@ class Task(StrEnum):
     payload = "payload"
 
 
-@app.command()
 @reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
@@ -208,8 +206,7 @@ def init(
 
     path, missing = begin(folder, robot, task.value, prior), gaps(load(robot))
     if as_json:
-        data = {"campaign": str(path), "missing": missing}
-        typer.echo(json.dumps(data, indent=2))
+        typer.echo(json.dumps({"campaign": str(path), "missing": missing}, indent=2))
         return
     typer.echo(f"wrote {path}")
     if missing:
@@ -219,7 +216,6 @@ def init(
     typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
 
 
-@app.command()
 @reads_files
 def design(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
@@ -249,8 +245,7 @@ def design(
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
-    code = run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick))
-    if code:
+    if code := run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick)):
         raise typer.Exit(code)
 
 
@@ -260,7 +255,6 @@ class Refusal(StrEnum):
     no_go = "no-go"
 
 
-@app.command()
 @reads_files
 def emit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
@@ -301,7 +295,6 @@ def emit(
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")], as_json: Json = False
@@ -321,7 +314,6 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
@@ -354,7 +346,6 @@ def identify(
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
@@ -386,15 +377,11 @@ def simulate(
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    targets, faults = target or (), fault or ()
-    good = run_simulate(
-        folder, as_json, targets=targets, fault=faults, seed=seed, dry=dry, fresh=fresh, engine=engine, payload=payload
-    )
-    if not good:
+    given: dict[str, Any] = {"seed": seed, "dry": dry, "fresh": fresh, "engine": engine, "payload_kg": payload}
+    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), **given):
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")], as_json: Json = False
@@ -415,7 +402,6 @@ def status(
     typer.echo(advice(stages))
 
 
-@app.command()
 @reads_files
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
@@ -445,7 +431,6 @@ def report(
         run_report(folder, as_json, pdf=pdf, tracking=tracking)
 
 
-@app.command("next")
 @reads_files
 def next_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
@@ -486,7 +471,6 @@ def demo(
         typer.echo(to_json(report))
 
 
-@app.command()
 @reads_files
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
@@ -532,11 +516,10 @@ def export(
         raise typer.BadParameter(f"{min(unknown)!r} is not {DO_NOT_USE}", param_hint="--allow")
     for form in formats:
         if form not in FORMATS:
-            known = f"{choice(form, FORMATS)}"
-            raise typer.BadParameter(f"{form!r} is not one of {known}", param_hint="--format")
-    given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
-    for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
-        if is_given and formats and not set(needs) & set(formats):
+            raise typer.BadParameter(f"{form!r} is not one of {choice(form, FORMATS)}", param_hint="--format")
+    given = (mjcf, from_link, flange, point_mass or None)
+    for value, (name, needs) in zip(given, OPTIONS.items(), strict=True):
+        if value is not None and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
     options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), allowed, with_tool)
     if not formats:
@@ -547,8 +530,7 @@ def export(
                 for x in found
             ]
             typer.echo(json.dumps({"formats": listed}, indent=2))
-            return
-        for one in found:
+        for one in () if as_json else found:
             typer.echo(f"{one.format:8} {(one.refused and 'cannot be written: ' + one.refused) or one.file}")
         return
     written, doubts = run(folder, formats, options)
@@ -606,7 +588,6 @@ def show_report(report: "Report", as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def compare(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
@@ -634,7 +615,6 @@ def compare(
     run_compare(folder, as_json, method or ())
 
 
-@app.command()
 @reads_files
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
@@ -669,8 +649,7 @@ def watch(
     from excitor.experiments.verbs.watch import run_watch
 
     announce_compilation()
-    code = run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines)
-    if code:
+    if code := run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines):
         raise typer.Exit(code)
 
 

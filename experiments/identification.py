@@ -29,6 +29,7 @@ from excitor.experiments.logs import (
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
+from excitor.experiments.report.html import picked, plain
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
@@ -115,15 +116,13 @@ class StatedLoad:
 
     def to_json(self, robot: Robot) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
-        found = None if self.found is None else {"mass": self.found.total, "sigma": self.found.sigma}
         both = None if self.found is None else dict(zip(("mass", "sigma"), self.found.confirmed, strict=True))
         return {
             "link": robot.mechanism.link_names[self.payload.link],
             "frame": "link",
-            "phi": self.payload.phi.tolist(),
-            "covariance": self.payload.covariance.tolist(),
+            **picked(self.payload, "phi covariance"),
             "runs": list(self.runs),
-            "found": found,
+            "found": None if self.found is None else picked(self.found, "mass=total sigma"),
             "together": both,
             "sentence": self.sentence,
         }
@@ -348,18 +347,13 @@ def scores_of_unseen(judged: Validation) -> dict[str, Any]:
 
 def against_prior(runs: Runs, regression: Regression, model: Delivered) -> Judged:
     """Judge a model on held-out runs, and its error's excess over the prior's; None where there is no prior."""
-    judged, spread = judge(runs, regression, model), spread_of(regression, model)
+    judged, explained = judge(runs, regression, model), pick_columns(regression, model.names).W @ model.root
+    spread = float(np.linalg.norm(explained) / max(float(np.linalg.norm(regression.y)), np.finfo(float).tiny))
     if not runs.campaign.robot.known.any():
         return judged, None, spread
     prior = baselines_of(runs, regression, model).prior
     residuals = [regression.y - prior, regression.y - estimated_torques(regression, model)]
     return judged, differences(regression, residuals, 0)[1], spread
-
-
-def spread_of(regression: Regression, model: Delivered) -> float:
-    """Compute the share of torques that a model's own covariance explains of its error there."""
-    explained = np.linalg.norm(pick_columns(regression, model.names).W @ model.root)
-    return float(explained / max(float(np.linalg.norm(regression.y)), np.finfo(float).tiny))
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
@@ -516,20 +510,18 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Downgrade unusable findings of validation runs to doubtful ones."""
-    return tuple(
-        replace(finding, level="doubtful", sentence=f"of the validation: {finding.sentence}")
-        for finding in findings
-        if finding.level == "unusable"
-    )
+    return tuple(_doubtful(finding, "of the validation") for finding in findings if finding.level == "unusable")
+
+
+def _doubtful(finding: Finding, why: str) -> Finding:
+    return replace(finding, level="doubtful", sentence=f"{why}: {finding.sentence}")
 
 
 def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Finding, ...]:
     """Downgrade unusable findings that a campaign allows by name to doubtful ones."""
-    plain = {name.replace("-", " ") for name in names} - set(FATAL)
+    known = {name.replace("-", " ") for name in names} - set(FATAL)
     return tuple(
-        replace(finding, level="doubtful", sentence=f"allowed: {finding.sentence}")
-        if finding.level == "unusable" and finding.what in plain
-        else finding
+        _doubtful(finding, "allowed") if finding.level == "unusable" and finding.what in known else finding
         for finding in findings
     )
 
@@ -549,17 +541,14 @@ def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples
         for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
         if name in positive and high < 0.0
     ]
-    friction, together = (
-        {term.parameter for term in robot.drive.friction},
-        ", although all of its joint together resists",
-    )
+    friction = {term.parameter for term in robot.drive.friction}
     drives = dict.fromkeys(positive, False) | (_driving(robot, intervals, runs) if impossible else {})
     return tuple(
         Finding(
             "unusable" if drives[name] else "doubtful",
             "friction" if name in friction else "inertia",
             f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {positive[name]}"
-            + (together if name in friction and not drives[name] else ""),
+            + ", although all of its joint together resists" * (name in friction and not drives[name]),
             "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
             {"value": value, "high": high},
         )
@@ -641,10 +630,8 @@ def fit_consistent(
     except (SolverError, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
-        return (
-            None,
-            f"it would leave {100 * consistent.loss:.0f} % more of the torques; the data fit no body like the prior",
-        )
+        more = f"{100 * consistent.loss:.0f} % more of the torques"
+        return None, f"it would leave {more}; the data fit no body like the prior"
     return consistent, None
 
 
@@ -690,10 +677,13 @@ def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regressio
 
 def noise_share(identified: IdentifiedModel) -> float:
     """Compute the noise as a share of held-out torques, a lower bound of any model's error; NaN if unknown."""
-    regression = identified.unseen
-    variance = None if regression is None else mean_noise(identified.campaign, identified.samples, regression)
-    if regression is None or variance is None:
-        return np.nan
+    one = identified.unseen
+    variance = None if one is None else mean_noise(identified.campaign, identified.samples, one)
+    return np.nan if one is None or variance is None else noise_of(one, variance)
+
+
+def noise_of(regression: Regression, variance: FloatArray) -> float:
+    """Compute noise as a share of all torques of a regression."""
     return float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))
 
 
@@ -719,22 +709,16 @@ def write_model(result: IdentifiedModel) -> list[Path]:
 
 def code_note(result: IdentifiedModel) -> str:
     """Return why no code of the model is written; empty if it is."""
-    robot = result.campaign.robot
+    robot, none = result.campaign.robot, "no model.c and model.py:"
     if robot.drive.in_amperes:
-        return f"no model.c and model.py: {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
+        return f"{none} {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
     if not isinstance(robot.mechanism, Tree):
-        return (
-            f"no model.c and model.py: {robot.name} has closed loops, which are closed by iteration; "
-            "code is written for open chains only, so use model.json"
-        )
+        loops = f"{robot.name} has closed loops, which are closed by iteration"
+        return f"{none} {loops}; code is written for open chains only, so use model.json"
     rows = {term.parameter: friction_model(term) for term in robot.drive.friction}
-    unwritten = [name for name, row in rows.items() if row.memory or row.compiled is None]
-    if unwritten:
-        return (
-            f"no model.c and model.py: friction {', '.join(unwritten)} of {robot.name} remembers, or is a registered "
-            "law; code holds formulas of one instant, so use model.json"
-        )
-    return ""
+    unwritten = ", ".join(name for name, row in rows.items() if row.memory or row.compiled is None)
+    laws = f"friction {unwritten} of {robot.name} remembers, or is a registered law"
+    return f"{none} {laws}; code holds formulas of one instant, so use model.json" if unwritten else ""
 
 
 def model_of(result: IdentifiedModel) -> Model:
@@ -743,27 +727,21 @@ def model_of(result: IdentifiedModel) -> Model:
     law = (robot.drive.torque_from_current[:, 1] * np.diagonal(robot.drive.motor_from_joint)).tolist()
     base = base_parameters(robot)
     forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
+    settings = {key: finite(x) for key, x in intervals.settings.items()}
     return Model(
         robot_name=robot.name,
         method=result.campaign.content.identify.method,
-        names=estimate.names,
-        units=estimate.units,
+        **{key: getattr(estimate, key) for key in ("names", "units", "values", "condition", "singular_values")},
+        **{key: getattr(intervals, key) for key in ("sigma", "low", "high", "covariance")},
         regroupings=tuple(forms.get(name, name) for name in estimate.names),
-        values=estimate.values,
         sigma_white=estimate.sigma,
-        sigma=intervals.sigma,
-        low=intervals.low,
-        high=intervals.high,
-        covariance=intervals.covariance,
         standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
         refusal=result.refusal or "",
-        condition=estimate.condition,
         smallest_inertia=result.smallest_inertia,
-        singular_values=estimate.singular_values,
         weights=tuple(
             Weight(robot.joint_names[joint], run, sigma) for (joint, run), sigma in estimate.group_sigma.items()
         ),
-        fitted=fitted_of(estimate, intervals),
+        fitted=Fitted(estimate.n_rows, plain(estimate.settings), intervals.method, settings),
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
         same_run=None if result.same_run is None else validation_data(result.same_run),
@@ -817,28 +795,14 @@ def standard_of(consistent: ConsistentEstimate, robot: Robot, load: StatedLoad |
         C, own = consistent.covariance.copy(), params.link(load.payload.link)
         C[own, own] += load.payload.covariance
         consistent = replace(consistent, covariance=C)
+    same = ("names", "units", "labels", "status", "solver", "loss", "share", "active")
     return Standard(
-        names=consistent.names,
-        units=consistent.units,
+        **{key: getattr(consistent, key) for key in same},
         values=consistent.chi,
-        labels=consistent.labels,
-        status=consistent.status,
-        solver=consistent.solver,
-        loss=consistent.loss,
         eigenvalues=consistent.eigenvalue,
         covariances={name: consistent.covariance[params.link(j), params.link(j)] for j, name in enumerate(links)},
         sigma=np.sqrt(np.diag(consistent.covariance)),
-        share=consistent.share,
-        active=consistent.active,
         links=tuple(links[j] for j in consistent.links.tolist()),
-    )
-
-
-def fitted_of(estimate: Estimate, intervals: Intervals) -> Fitted:
-    """Describe the settings of an estimate and its intervals; a setting that is not finite becomes None."""
-    settings = {key: finite(x) if isinstance(x, float) else x for key, x in estimate.settings.items()}
-    return Fitted(
-        estimate.n_rows, settings, intervals.method, {key: finite(x) for key, x in intervals.settings.items()}
     )
 
 
@@ -868,31 +832,25 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
     changed += [name for name in listed if name not in now["sha256"]]
     if then.get("prior_sha256") != now.get("prior_sha256"):
         changed.append("the arm's model")
-    payload, method = campaign.content.task == "payload", campaign.content.identify.method
-    if changed:
-        return None, f"{', '.join(changed[:3])} changed since {MODEL} was written"
-    if then.get("excitor") != now["excitor"]:
-        return None, f"{MODEL} was written by another version of excitor"
-    if model.task != campaign.content.task:
-        return None, f"{MODEL} is of task {model.task!r}"
-    if payload:
-        return model, ""
-    if model.method != method:
-        return None, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"
-    if model.fitted is None or model.verdict is None or (model.standard is not None and model.standard.sigma is None):
-        return None, f"{MODEL} is of an older version, which does not hold all that a report shows"
-    return model, ""
+    arm, method = campaign.content.task != "payload", campaign.content.identify.method
+    whole = model.fitted and model.verdict and (model.standard is None or model.standard.sigma is not None)
+    reasons = (
+        (changed, f"{', '.join(changed[:3])} changed since {MODEL} was written"),
+        (then.get("excitor") != now["excitor"], f"{MODEL} was written by another version of excitor"),
+        (model.task != campaign.content.task, f"{MODEL} is of task {model.task!r}"),
+        (arm and model.method != method, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"),
+        (arm and not whole, f"{MODEL} is of an older version, which does not hold all that a report shows"),
+    )
+    reason = next((sentence for stale, sentence in reasons if stale), "")
+    return None if reason else model, reason
 
 
 def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     """Write which parameters were eliminated by sensitivity, and on which data that was decided."""
     if result.reduction is None:
         return None
-    return {
-        "acceptance": result.reduction.rule.acceptance,
-        "tolerance": result.reduction.rule.tolerance,
-        "decisions": [asdict(decision) for decision in result.reduction.decisions],
-    }
+    decisions = [asdict(decision) for decision in result.reduction.decisions]
+    return picked(result.reduction.rule, "acceptance tolerance") | {"decisions": decisions}
 
 
 def validation_data(validation: Validation) -> dict[str, Any]:
@@ -908,13 +866,15 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 
 
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
-    """Collect versions and the digests of all files that were read."""
+    """Collect versions and the digests of all files that were read; a payload's arm may be in another folder."""
+    prior = campaign.content.prior if campaign.content.task == "payload" else None
+    arm = {} if prior is None else {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
     return {
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
         "sha256": file_digests(campaign) if campaign.text else {},  # data in memory come from no file
-        **_arm_provenance(campaign),
+        **arm,
     }
 
 
@@ -929,14 +889,6 @@ def file_digests(campaign: OpenCampaign) -> dict[str, str]:
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
     return {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)}
-
-
-def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
-    """Return the name and digest of a payload campaign's arm model, which may be in another folder."""
-    prior = campaign.content.prior
-    if campaign.content.task != "payload" or prior is None:
-        return {}
-    return {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
 
 
 def _digest(path: Path) -> str:
@@ -1104,7 +1056,7 @@ def noise_errors(prepared: ComparisonProblem) -> tuple[list[float], float] | Non
     judging, variance = prepared.judging, prepared.noise
     rows = [judging.joint == j for j in np.unique(judging.joint)]
     shares = [float(np.sqrt(np.sum(variance[r]) / max(np.sum(judging.y[r] ** 2), 1e-300))) for r in rows]
-    return shares, float(np.sqrt(np.sum(variance) / np.sum(judging.y**2)))
+    return shares, noise_of(judging, variance)
 
 
 BANDWIDTH_HZ = 20.0

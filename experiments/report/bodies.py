@@ -16,6 +16,7 @@ from excitor.experiments.report.html import (
     frame_data,
     frames,
     moving_capsules,
+    picked,
     show,
     subtable,
 )
@@ -39,14 +40,8 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
         "smallest_inertia": finite(evidence.model.smallest_inertia),
         "fit": None
         if standard is None or audit is None
-        else {
-            "solver": standard.solver,
-            "status": standard.status,
-            "loss": finite(standard.loss),
-            "holds": audit.holds,
-            "smallest_mass_matrix_eigenvalue": finite(audit.smallest_eigenvalue),
-            "n_poses": audit.n_poses,
-        },
+        else picked(standard, "solver status loss")
+        | picked(audit, "holds smallest_mass_matrix_eigenvalue=smallest_eigenvalue n_poses"),
         "links": links,
         "run": evidence.shown.samples.run,
         "base_capsules": base_capsules(robot),
@@ -70,6 +65,8 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
         moments, axes = np.linalg.eigh(inertia)
         if np.linalg.det(axes) < 0.0:
             axes = axes * np.array([1.0, 1.0, -1.0])
+        arrays = {"center": center, "moments": moments, "axes": axes, "half_axes": half_axes(mass, moments)}
+        arrays["eigenvalues"] = np.linalg.eigvalsh(pseudo_inertia(phi))
         rows.append(
             {
                 "index": j,
@@ -78,13 +75,8 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
                 "mass": mass,
                 "mass_label": labels[9],
                 "data_determined": sum(label == "data-determined" for label in labels),
-                "center": center.tolist(),
-                "moments": moments.tolist(),
-                "axes": axes.tolist(),
-                "half_axes": half_axes(mass, moments).tolist(),
-                "eigenvalues": np.linalg.eigvalsh(pseudo_inertia(phi)).tolist(),
-                "relative_margin": finite(found.relative_margin),
-                "triangle_margin": finite(found.triangle_margin),
+                **{key: array.tolist() for key, array in arrays.items()},
+                **picked(found, "relative_margin triangle_margin"),
             }
         )
     return rows

@@ -30,7 +30,7 @@ from excitor.experiments.identification import (
     validation_data,
 )
 from excitor.experiments.model import Model
-from excitor.experiments.report.html import compact, percent, subtable
+from excitor.experiments.report.html import Data, compact, percent, picked, subtable
 from excitor.experiments.simulate import FOLDER, MARK
 from excitor.identify.consistent import Audit, Delivered, audit
 from excitor.identify.diagnose import several
@@ -106,8 +106,7 @@ class Evidence:
     @property
     def shown(self) -> SeenRun:
         """The most informative run: a moving one that the model was not fitted to, if there is one."""
-        order = sorted(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
-        return order[0]
+        return min(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
 
     @cached_property
     def audit(self) -> Audit | None:
@@ -120,13 +119,8 @@ def gather(found: IdentifiedModel) -> Evidence:
     held_out = None
     if found.unseen is not None and found.held_out is not None:
         held_out = judged(found.held_out, found.unseen, found.delivered)
-    return Evidence(
-        campaign=found.campaign,
-        model=found.model,
-        runs=seen_runs(found.campaign, found.model, found.samples, found.alignments),
-        training=judged(found.training, found.known, found.delivered),
-        held_out=held_out,
-    )
+    runs = seen_runs(found.campaign, found.model, found.samples, found.alignments)
+    return Evidence(found.campaign, found.model, runs, judged(found.training, found.known, found.delivered), held_out)
 
 
 def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: None) -> Evidence | None:
@@ -141,13 +135,8 @@ def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: 
     for one, written in ((training, model.training), (held_out, model.held_out)):
         if (None if one is None else validation_data(one.validation)) != written:
             return None
-    return Evidence(
-        campaign=runs.campaign,
-        model=model,
-        runs=seen_runs(runs.campaign, model, runs.samples, runs.alignments),
-        training=training,
-        held_out=held_out,
-    )
+    seen = seen_runs(runs.campaign, model, runs.samples, runs.alignments)
+    return Evidence(runs.campaign, model, seen, training, held_out)
 
 
 def judged(validation: Validation, regression: Regression, model: Delivered) -> ValidationEvidence:
@@ -287,7 +276,8 @@ def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
 def processing_data(evidence: Evidence) -> dict[str, Any]:
     """List each run's steps in order, then what was done to the equations of all."""
     settings, model, joints = evidence.campaign.content.processing, evidence.model, evidence.robot.joint_names
-    fitted = model.fitted
+    fitted, words = model.fitted, {"ols": "least squares", "wls": "weighted least squares"}
+    method, slow = words.get(model.method, model.method), {"share_percent": settings.dead_zone_percent}
     assert fitted is not None  # older files are not reported from
     return {
         "runs": [
@@ -296,16 +286,9 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
         ],
         "equations": [
             *([_step(Step("thin", {"by": " x ".join(map(str, settings.decimate))}))] if settings.decimate else []),
-            _step(
-                Step(
-                    "leave out joints slower than a share of their limit", {"share_percent": settings.dead_zone_percent}
-                )
-            ),
+            _step(Step("leave out joints slower than a share of their limit", slow)),
             _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
-            {
-                "name": f"fit by {_in_words(model.method)}",
-                "settings": {**fitted.settings, "equations": float(fitted.equations)},
-            },
+            {"name": f"fit by {method}", "settings": {**fitted.settings, "equations": float(fitted.equations)}},
             {"name": f"intervals by {fitted.intervals}", "settings": dict(fitted.interval_settings)},
         ],
         "weights": [
@@ -316,9 +299,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def provenance_data(
-    evidence: Evidence, commands: Sequence[str], design: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def provenance_data(evidence: Evidence, commands: Sequence[str], design: Data | None = None) -> dict[str, Any]:
     """List everything needed to reproduce this report."""
     campaign, known = evidence.campaign, dict(evidence.model.provenance)
     settings = {} if evidence.model.fitted is None else evidence.model.fitted.interval_settings
@@ -335,10 +316,6 @@ def provenance_data(
     }
 
 
-def _in_words(method: str) -> str:
-    return {"ols": "least squares", "wls": "weighted least squares"}.get(method, method)
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -347,15 +324,10 @@ def _version(package: str) -> str | None:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "settings": {key: finite(x) if isinstance(x, float) else x for key, x in step.settings.items()},
-    }
+    return picked(step, "name settings")
 
 
-def chain_commands(
-    campaign: OpenCampaign, design: Mapping[str, Any] | None, simulated: Sequence[Mapping[str, Any]] = ()
-) -> tuple[str, ...]:
+def chain_commands(campaign: OpenCampaign, design: Data | None, simulated: Sequence[Data] = ()) -> tuple[str, ...]:
     """List the commands from the plan to the report, for this campaign's folder."""
     where = shlex.quote(campaign.folder.resolve().name)
     targets = dict.fromkeys(run.program.partition("/")[0] for run in campaign.content.run if run.program is not None)

@@ -25,7 +25,7 @@ from excitor.experiments.report.campaign import (
     tracking_context,
 )
 from excitor.experiments.report.fit import errors_context, residuals_context, runs_context, split_context
-from excitor.experiments.report.html import SHARED_SCRIPTS, entries, environment, page, seen, subtable, text
+from excitor.experiments.report.html import SHARED_SCRIPTS, Data, entries, environment, page, seen, subtable, text
 from excitor.experiments.report.parameters import (
     correlation_context,
     parameters_context,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SCRIPTS = ("ellipsoids.js", "time_plots.js", "residual_charts.js", "viewer.js", "report.js")
-Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,14 @@ from excitor.experiments.report.html import (
     SHARED_SCRIPTS,
     bar,
     base_capsules,
+    correlation_map,
     entries,
     frame_data,
     frames,
     moving_capsules,
     page,
+    picked,
+    robot_data,
     show,
     subtable,
     tier,
@@ -55,7 +58,10 @@ def plan_page(plan: Mapping[str, Any]) -> str:
         "runs": [_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
         "forecast": _forecast(plan),
         "has_pareto": bool(entries(plan, "pareto")),
-        "zones": _zones(plan),
+        "zones": [
+            {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")}
+            for zone in entries(plan, "zones")
+        ],
         "campaign_text": _string(plan.get("campaign_text")),
         "periods": periods,
     }
@@ -87,14 +93,11 @@ def _run(run: Mapping[str, Any], number: int) -> dict[str, Any]:
         "kind": _string(run.get("kind")),
         "note": _string(run.get("note")),
         "duration": run.get("duration_s"),
-        "condition": run.get("condition"),
-        "condition_weighted": run.get("condition_weighted"),
-        "ready": run.get("ready"),
+        **{key: run.get(key) for key in ("condition", "condition_weighted", "ready")},
         "certificate": rows,
         "tightest": tightest(rows),
         "has_motion": bool(entries(run, "time")),
-        "has_history": bool(entries(run, "history")),
-        "has_spectrum": bool(entries(run, "spectrum")),
+        **{f"has_{key}": bool(entries(run, key)) for key in ("history", "spectrum")},
         "has_correlation": bool(entries(subtable(run, "correlation"), "names")),
     }
 
@@ -104,6 +107,7 @@ def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     if not forecast:
         return None
     rows = forecast_rows(entries(forecast, "parameters"))
+    counts = Counter(row["tier"] for row in rows)
     robot = subtable(plan, "robot")
     verdict = {_string(reason) for reason in entries(subtable(plan, "verdict"), "reasons")}  # which says them already
     units = {
@@ -113,7 +117,7 @@ def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     return {
         "noise": _string(forecast.get("noise")),
         "rows": rows,
-        "tiers": tier_counts(rows),
+        "tiers": [{"tier": key, "text": text, "count": n} for key, text in TIERS.items() if (n := counts[key])],
         "torque_error": [
             {key: row.get(key) for key in ("joint", "sigma", "relative")}
             | {"unit": units.get(_string(row.get("joint")), "N m or N")}
@@ -122,12 +126,6 @@ def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
         "sentences": [said for said in map(_string, entries(forecast, "sentences")) if said not in verdict],
         "unidentifiable": [_string(name) for name in entries(forecast, "unidentifiable")],
     }
-
-
-def _zones(plan: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")} for zone in entries(plan, "zones")
-    ]
 
 
 def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,9 +160,7 @@ def certificate_rows(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         {
             "name": str(item.get("name", "")),
             "unit": unit_words(item.get("unit")),
-            "limit": finite(item.get("limit")),
-            "worst": finite(item.get("worst")),
-            "margin": finite(item.get("margin")),
+            **{key: finite(item.get(key)) for key in ("limit", "worst", "margin")},
             "relative": relative_margin(item),
             "proof": str(item.get("proof") or ""),
             "holds": bool(item.get("holds")),
@@ -208,17 +204,10 @@ def periods(needed: float | None) -> str:
     return "over 1000" if needed is not None and needed > MOST_PERIODS else show(needed)
 
 
-def tier_counts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Count parameters by tier, in order of the tiers, without empty ones."""
-    counts = Counter(row["tier"] for row in rows)
-    return [{"tier": key, "text": text, "count": counts[key]} for key, text in TIERS.items() if counts[key]]
-
-
 CHART_SAMPLES = 600
 FRAMES = 360
 WAY_FRAMES = 60
 _LONGEST_SHOWN = 600.0  # s of a slow run
-_CORRELATION_MOST = 90  # columns that a map can show
 
 
 def plan_data(designed: CampaignDesign) -> dict[str, Any]:
@@ -229,22 +218,10 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
         "name": setup.campaign.folder.resolve().name,
         "version": version("excitor"),
         "campaign_text": setup.campaign.text,
-        "robot": {
-            "name": robot.name,
-            "title": robot.title or robot.name,
-            "joints": list(robot.joint_names),
-            "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
-        },
+        "robot": {key: entry for key, entry in robot_data(robot).items() if key != "torque_units"},
         "verdict": verdict(designed),
         "zones": [
-            {
-                "name": zone.name,
-                "keep": zone.keep,
-                "kind": zone.shape.kind,
-                "T": zone.shape.T_base_shape.tolist(),
-                "size": zone.shape.size.tolist(),
-                "bodies": zone.bodies,
-            }
+            picked(zone, "name keep") | picked(zone.shape, "kind T=T_base_shape size") | {"bodies": zone.bodies}
             for zone in (scene.zones if scene is not None else ())
         ],
         "base_capsules": base_capsules(robot),
@@ -289,12 +266,10 @@ def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
 
 def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     """Describe what a search found: its progress, its columns, its way from home, its torques."""
-    data: dict[str, Any] = {
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
+    data = picked(run, "condition condition_weighted") | {
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
-        "correlation": _correlation(run),
+        "correlation": correlation_map(run.columns, run.correlation),
     }
     if run.torques is not None:
         held = np.rint(time / run.run.sample_time).astype(int)
@@ -307,24 +282,15 @@ def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     return data
 
 
-def _correlation(run: SearchedRun) -> dict[str, Any]:
-    shown = min(len(run.columns), _CORRELATION_MOST)
-    return {"names": list(run.columns[:shown]), "matrix": np.round(run.correlation[:shown, :shown], 3).tolist()}
-
-
 def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dict[str, Any]:
     limits = setup.constraints.limits
     return {
         "time": time.tolist(),
-        "q": motion.q.T.tolist(),
-        "dq": motion.dq.T.tolist(),
-        "ddq": motion.ddq.T.tolist(),
+        **{key: getattr(motion, key).T.tolist() for key in ("q", "dq", "ddq")},
         "tau": inverse_dynamics(robot, motion).T.tolist(),
         "limits": {
-            "q": [[finite(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position],
-            "dq": [finite(x) for x in limits.velocity],
-            "ddq": [finite(x) for x in limits.acceleration],
-            "tau": [finite(x) for x in limits.torque],
+            "q": [pair.tolist() if np.isfinite(pair).all() else None for pair in limits.position],
+            **picked(limits, "dq=velocity ddq=acceleration tau=torque"),
         },
     }
 
@@ -333,8 +299,7 @@ def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     return {
         "capsules": moving_capsules(robot),
         "certificate": [margin_data(item) for item in certificate.items],
-        "notes": list(certificate.notes),
-        "ready": certificate.ready,
+        **picked(certificate, "notes ready"),
     }
 
 
@@ -347,28 +312,23 @@ def _history(run: SearchedRun) -> list[dict[str, Any]]:
 
 def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
     foreseen = designed.forecast
-    sentences: Sequence[str] = [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)]
     return {
         "noise": foreseen.noise,
         "parameters": [
             {
-                "name": p.name,
-                "unit": p.unit,
+                **picked(p, "name unit"),
                 "prior": finite(p.value) if p.stated else None,
-                "sigma": finite(p.sigma),
-                "sigma_inflated": finite(p.sigma_inflated),
-                "relative": finite(p.relative),
-                "relative_inflated": finite(p.relative_inflated),
-                "periods_needed": finite(p.periods),
+                **picked(p, "sigma sigma_inflated relative relative_inflated periods_needed=periods"),
                 "label": "essential" if p.essential else "below the noise",
             }
             for p in foreseen.parameters
         ],
         "torque_error": [
-            {"joint": t.joint, "sigma": finite(t.error_inflated), "relative": finite(_share(t.error_inflated, t.rms))}
+            picked(t, "joint sigma=error_inflated")
+            | {"relative": finite(t.error_inflated / t.rms if t.rms > 0.0 else None)}
             for t in foreseen.torques
         ],
-        "sentences": list(sentences),
+        "sentences": [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)],
         "unidentifiable": list(foreseen.unidentifiable),
     }
 
@@ -378,19 +338,10 @@ def _pareto(designed: CampaignDesign) -> dict[str, Any]:
     front = designed.searched[0].front if designed.searched else None
     if front is None:
         return {}
-    names = {
-        "condition": "condition",
-        "duration": "duration_s",
-        "torque": "peak_torque_share",
-        "tool speed": "tool_speed_m_s",
-    }
+    names = {"duration": "duration_s", "torque": "peak_torque_share", "tool speed": "tool_speed_m_s"}
     points = [
         {names.get(key, key): float(value) for key, value in zip(front.objectives, point, strict=True)}
         | {"chosen": k == front.chosen}
         for k, point in enumerate(front.points)
     ]
     return {"pareto": points}
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0.0 else float("inf")

@@ -15,6 +15,7 @@ from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
+from excitor.experiments.report.html import picked
 from excitor.identify.band import BandChoice
 from excitor.identify.change import (
     Alarm,
@@ -36,7 +37,6 @@ from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.robot import Robot
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty
 DOUBT = 10.0  # times the model's own standard deviation, that the estimate may be off from the model at the start
@@ -104,8 +104,11 @@ def open_basis(campaign: OpenCampaign) -> Basis:
             f"{path}: is of {model.robot_name!r}, this campaign's robot is {robot.name!r}; identify again"
         )
     sigma = model.residuals(robot.joint_names)
+    still = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
     try:
-        what = watched(_with_held(campaign, robot), model.names, model.values, sigma)
+        what = watched(
+            replace(robot, locked={**still, **robot.locked}) if still else robot, model.names, model.values, sigma
+        )
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify again") from None
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -190,7 +193,12 @@ def doubt_sentence(report: CycleReport) -> str:
 def run_of(campaign: OpenCampaign, path: Path) -> Run:
     """Find the run that states how a log's cycles are cut: its own, or the only way that any run states."""
     own = [run for run in campaign.content.run if (campaign.folder / run.log).resolve() == path.resolve()]
-    named = [run for run in campaign.content.run if run.program is not None and _is_named(path, Path(run.log).stem)]
+    ends = "-_."  # before a date or a number
+    named = [
+        run
+        for run in campaign.content.run
+        if run.program is not None and f"{path.stem}-".startswith(tuple(f"{Path(run.log).stem}{end}" for end in ends))
+    ]
     named.sort(key=lambda run: -len(run.log))
     for run in (*own, *named):
         if run.period_s is not None or run.cycle_s is not None or run.program is not None:
@@ -204,11 +212,6 @@ def run_of(campaign: OpenCampaign, path: Path) -> Run:
         f"{path}: the end of its cycles is unknown: the runs of campaign.toml {problem}; give one [[run]] with this "
         "log and period_s, or cycle_s (the shortest a cycle can be)"
     )
-
-
-def _is_named(path: Path, program: str) -> bool:
-    """Return True if a log has a program's name, perhaps with a date or a number appended."""
-    return path.stem == program or path.stem.startswith((f"{program}-", f"{program}_", f"{program}."))
 
 
 def declared_of(campaign: OpenCampaign, run: Run) -> ColumnMap:
@@ -225,35 +228,21 @@ def drift(session: Session) -> list[dict[str, Any]]:
 
     σ² = P s² with s the ratio of prediction errors to those for white noise, at least 1.
     """
-    model = session.basis.model
-    sigma = np.sqrt(np.diag(covariance(session.estimate))) * max(1.0, noise_scale(session.estimate))
+    model, estimate = session.basis.model, session.estimate
+    sigma = np.sqrt(np.diag(covariance(estimate))) * max(1.0, noise_scale(estimate))
     both = np.sqrt(sigma**2 + model.sigma**2)
-    away = np.divide(session.estimate.values - model.values, both, out=np.zeros_like(both), where=both > 0.0)
-    return [
-        {
-            "name": name,
-            "unit": model.units[k],
-            "value": float(session.estimate.values[k]),
-            "sigma": float(sigma[k]),
-            "model": float(model.values[k]),
-            "drift_sigmas": float(away[k]),
-        }
-        for k, name in enumerate(model.names)
-    ]
+    away = np.divide(estimate.values - model.values, both, out=np.zeros_like(both), where=both > 0.0)
+    columns = (array.tolist() for array in (estimate.values, sigma, model.values, away))
+    keys = ("name", "unit", "value", "sigma", "model", "drift_sigmas")
+    return [dict(zip(keys, row, strict=True)) for row in zip(model.names, model.units, *columns, strict=True)]
 
 
 def cycle_data(basis: Basis, report: CycleReport) -> dict[str, Any]:
     """Write a cycle for scripts."""
-    verdict = report.verdict
-    surprise = {_name(group.kind, group.joint): float(s) for group, s in zip(basis.what.groups, verdict.surprise,
-                                                                              strict=True)}  # fmt: skip
-    return {
-        "cycle": report.cycle,
-        "process": report.process,
-        "log": report.log,
-        "at_s": report.t,
+    verdict, names = report.verdict, [_name(group.kind, group.joint) for group in basis.what.groups]
+    return picked(report, "cycle process log at_s=t") | {
         "learning": verdict.learning,
-        "surprise": {} if verdict.learning else surprise,
+        "surprise": {} if verdict.learning else dict(zip(names, map(float, verdict.surprise), strict=True)),
         "alarms": [alarm_data(alarm) for alarm in verdict.alarms],
         "confirmed": [alarm_data(alarm) for alarm in verdict.confirmed],
         "passed": verdict.passed,
@@ -268,19 +257,12 @@ def alarm_data(alarm: Alarm) -> dict[str, Any]:
         "what": _name(alarm.group.kind, alarm.group.joint),
         "sentence": alarm.sentence,
         "surprise": float(alarm.surprise),
-        "change": {name: float(x) for name, x in zip(names, alarm.change, strict=True)},
-        "sigma": {name: float(x) for name, x in zip(names, alarm.sigma, strict=True)},
+        **{key: dict(zip(names, getattr(alarm, key).tolist(), strict=True)) for key in ("change", "sigma")},
     }
 
 
 def _name(kind: str, joint: str) -> str:
     return {"load": "load at the tool", "friction": f"friction of {joint}", "unexplained": f"residual of {joint}"}[kind]
-
-
-def _with_held(campaign: OpenCampaign, robot: Robot) -> Robot:
-    """Lock the joints that the campaign declares still."""
-    held = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
-    return replace(robot, locked={**held, **robot.locked}) if held else robot
 
 
 TRIES = 1.4  # each look for a period waits for so many times the samples of the last

@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.logs import read_run_aligned
+from excitor.experiments.report.html import picked
 from excitor.experiments.watch.session import (
     Basis,
     Cutter,
@@ -56,26 +57,6 @@ class Batch:
     ahead: float = 0.0  # s that the clock of the day is ahead of the log's
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # what cannot be used
-
-
-class Source(Protocol):
-    """Source of new cycles; it can be polled repeatedly, and resumes after a restart."""
-
-    path: Path
-
-    @property
-    def left_out(self) -> int:
-        """Count the cycles that were another motion."""
-
-    @property
-    def waits(self) -> bool:
-        """True if there is data that may not be complete yet."""
-
-    def news(self) -> Iterator[Batch]:
-        """Yield what has come since the last time; after each batch, `data` describes what has been processed."""
-
-    def data(self) -> dict[str, Any]:
-        """Write the read position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +242,14 @@ class LogFolder:
             folder = self.campaign.folder.resolve()
             if not path.resolve().is_relative_to(folder):
                 raise InvalidLog(path, "is of a program, and is outside of the campaign's folder; copy it to logs/")
-            log = path.resolve().relative_to(folder).as_posix()
-            samples, _ = read_run_aligned(self.campaign, run.model_copy(update={"log": log}))
+            own = run.model_copy(update={"log": path.resolve().relative_to(folder).as_posix()})
+            samples, _ = read_run_aligned(self.campaign, own)
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
         begin_segment(cutter)
-        piece = read_whole(path, self.campaign.robot, declared)
+        log = read_log(path, declared, self.campaign.robot.joint_names)
+        piece = _piece(self.campaign.robot, log, Place(), Place())
         ahead = path.stat().st_mtime - float(piece.t[-1])
         add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
         cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
@@ -281,16 +263,20 @@ class LogFolder:
         return {"log": str(self.path.resolve()), "taken": sorted(self.taken), "cutters": cutters}
 
 
-def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> GrowingLog | LogFolder:
+Source = GrowingLog | LogFolder  # each gives new cycles whenever it is asked, and goes on after a restart
+
+
+def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> Source:
     """Open the source to watch, and resume where its last watch ended."""
     path = campaign.folder / "logs" if log is None else log
     if not path.exists():
         hint = "name a log, or a folder of logs, with --log" if log is None else "name one that is there"
         raise ExcitorError(f"{path}: does not exist; {hint}")
-    if log is None and path.is_dir() and (inside := folders_only(path)):
+    inside = sorted(entry for entry in path.glob("[!.]*")) if log is None else []
+    if inside and all(entry.is_dir() for entry in inside):
+        names = ", ".join(entry.name for entry in inside)
         raise ExcitorError(
-            f"{path}: holds folders only ({', '.join(inside)}), which are not looked into; name one, such as "
-            f"--log {path / inside[0]}"
+            f"{path}: holds folders only ({names}), which are not looked into; name one, such as --log {inside[0]}"
         )
     known = before if before.get("log") == str(path.resolve()) else {}
     try:
@@ -299,12 +285,6 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
         raise ExcitorError(
             f"{campaign.folder / 'watch.json'}: is damaged ({str(error)[:200]}); delete it to learn anew"
         ) from None
-
-
-def folders_only(folder: Path) -> list[str]:
-    """List a folder's entries if it holds only other folders."""
-    inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    return [entry.name for entry in inside] if inside and all(entry.is_dir() for entry in inside) else []
 
 
 def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:
@@ -367,12 +347,17 @@ def read_on(
     if body.count(b"\n") < LEAST_LINES:
         return None
     after = _behind(path, place, body)
-    log = _decoded(path, place.row, headings + body, declared, robot)
-    measured = joint_side(robot, log)
-    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
+    late = 0.0
     if declared.time is None and declared.sample_rate_hz is not None:
-        t = t + (place.row - int(declared.header)) / declared.sample_rate_hz
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, place, after)
+        late = (place.row - int(declared.header)) / declared.sample_rate_hz
+    return _piece(robot, _decoded(path, place.row, headings + body, declared, robot), place, after, late)
+
+
+def _piece(robot: Robot, log: Log, before: Place, after: Place, late: float = 0.0) -> Piece:
+    """Bring a part of a log to the joint side; it begins `late` seconds later than its own rows tell."""
+    measured = joint_side(robot, log)
+    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz + late
+    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, before, after)
 
 
 def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
@@ -385,15 +370,6 @@ def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
         taken = [file.readline(LONGEST_LINE) for _ in range(lines)]
     body = b"".join(line for k, line in enumerate(taken) if not k or line.endswith(b"\n"))  # the last may not be whole
     return _behind(path, place, body)
-
-
-def read_whole(path: Path, robot: Robot, declared: ColumnMap) -> Piece:
-    """Read a log that is complete."""
-    log = read_log(path, declared, robot.joint_names)
-    measured = joint_side(robot, log)
-    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
-    nowhere = Place()
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, nowhere, nowhere)
 
 
 def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[list[Path], dict[str, str]]:
@@ -475,28 +451,18 @@ def _head(path: Path, size: int) -> str:
 
 FILE = "watch.json"
 SCHEMA = 1
+_ESTIMATE = ("values", "V", "d", "variance", "squares")
 _ARRAYS = ("first", "level", "trend", "spread", "reference", "wander", "sums", "last", "alike")
 
 
 def write_state(session: Session, source: Mapping[str, Any]) -> None:
     """Write what was learned, and how far the source was read."""
-    estimate = session.estimate
     data = {
         "schema": SCHEMA,
         "robot": session.basis.campaign.robot.name,
         "model_sha256": session.basis.model_digest,
-        "cycles": session.cycles,
-        "left_out": session.left_out,
-        "alarms": session.alarms,
-        "ended": session.ended,
-        "estimate": {
-            "values": estimate.values.tolist(),
-            "V": estimate.V.tolist(),
-            "d": estimate.d.tolist(),
-            "variance": estimate.variance.tolist(),
-            "squares": estimate.squares.tolist(),
-            "updates": estimate.n_updates,
-        },
+        **{key: getattr(session, key) for key in ("cycles", "left_out", "alarms", "ended")},
+        "estimate": picked(session.estimate, f"{' '.join(_ESTIMATE)} updates=n_updates"),
         "detectors": {name: _detector_data(detector) for name, detector in session.detectors.items()},
         "source": dict(source),
     }
@@ -519,7 +485,7 @@ def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
             {str(name): _detector(entry, basis) for name, entry in data["detectors"].items()},
             int(data["cycles"]),
             int(data["left_out"]),
-            [_alarm(alarm) for alarm in data["alarms"]],
+            [dict(alarm) for alarm in data["alarms"] if alarm_sentence(alarm)],  # raises if one is damaged
             {str(name): float(t) for name, t in data["ended"].items()},
         )
         return session, dict(data["source"]), ""
@@ -537,15 +503,8 @@ def place_of(data: Mapping[str, Any]) -> Place:
 
 def cutter_data(cutter: Cutter) -> dict[str, Any]:
     """Write how cycles are cut; samples that wait are read again."""
-    return {
-        "period": cutter.period,
-        "rate": cutter.rate,
-        "begins": cutter.begins,
-        "lost": cutter.lost,
-        "sure": cutter.sure,
-        "left_out": cutter.left_out,
-        "template": None if cutter.template is None else np.round(cutter.template, 9).tolist(),
-    }
+    template = None if cutter.template is None else np.round(cutter.template, 9).tolist()
+    return picked(cutter, "period rate begins lost sure left_out") | {"template": template}
 
 
 def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
@@ -562,58 +521,32 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
 
 
 def _detector_data(detector: Detector) -> dict[str, Any]:
-    return {
-        "seen": detector.n_cycles,
-        "since": detector.since,
-        "worth": detector.effective_cycles,
-        "suspected": detector.suspected.tolist(),
-        "stepped": detector.stepped,
-        "warming": detector.warming,
-        **{name: getattr(detector, name).tolist() for name in _ARRAYS},
-    }
+    arrays = {name: getattr(detector, name).tolist() for name in (*_ARRAYS, "suspected")}
+    return picked(detector, "seen=n_cycles since worth=effective_cycles stepped warming") | arrays
 
 
 def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
     new = begin(basis.what.groups)
-    n = len(new.level)
-    arrays = {name: _array(data[name], getattr(new, name).shape) for name in _ARRAYS if name != "first"}
-    first = np.array(data["first"], dtype=float).reshape(-1, n)
     suspected = np.array(data["suspected"], dtype=bool)
     if suspected.shape != (len(new.groups),):
         raise ValueError("a detector is of another robot")
-    return Detector(
-        groups=new.groups,
-        n_cycles=int(data["seen"]),
-        since=max(1, int(data["since"])),
-        effective_cycles=float(data["worth"]),
-        suspected=suspected,
-        stepped=bool(data["stepped"]),
-        warming=int(data["warming"]),
-        first=first,
-        **arrays,
-    )
-
-
-def _alarm(data: Mapping[str, Any]) -> dict[str, Any]:
-    alarm = dict(data)
-    alarm_sentence(alarm)  # raises if the alarm is damaged
-    return alarm
+    found: dict[str, Any] = {name: _array(data[name], getattr(new, name).shape) for name in _ARRAYS if name != "first"}
+    found |= {
+        "n_cycles": int(data["seen"]),
+        "since": max(1, int(data["since"])),
+        "effective_cycles": float(data["worth"]),
+        "stepped": bool(data["stepped"]),
+        "warming": int(data["warming"]),
+        "first": np.array(data["first"], dtype=float).reshape(-1, len(new.level)),
+    }
+    return replace(new, suspected=suspected, **found)
 
 
 def _estimate(data: Mapping[str, Any], fresh: Recursive) -> Recursive:
-    n = len(fresh.names)
-    d, variance = _array(data["d"], (n,)), _array(data["variance"], (n,))
-    if not ((d > 0.0).all() and (variance > 0.0).all()):
+    found: dict[str, Any] = {key: locked(_array(data[key], getattr(fresh, key).shape)) for key in _ESTIMATE}
+    if not ((found["d"] > 0.0).all() and (found["variance"] > 0.0).all()):
         raise ValueError("its covariance is not positive")
-    return Recursive(
-        fresh.names,
-        locked(_array(data["values"], (n,))),
-        locked(_array(data["V"], (n, n))),
-        locked(d),
-        locked(variance),
-        locked(_array(data["squares"], (2,))),
-        int(data["updates"]),
-    )
+    return replace(fresh, **found, n_updates=int(data["updates"]))
 
 
 def _array(values: Any, shape: tuple[int, ...] | None) -> FloatArray:
