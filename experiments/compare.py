@@ -157,9 +157,8 @@ class ModelSimulations:
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        return picked(self, "kind sentence error_title first_title") | {
-            "rows": [plain(asdict(row)) for row in self.rows]
-        }
+        rows = [plain(asdict(row)) for row in self.rows]
+        return picked(self, "kind sentence error_title first_title") | {"rows": rows}
 
 
 @dataclass(frozen=True)
@@ -298,9 +297,15 @@ def compare_prepared(
 ) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    answers = tuple(reported(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
+    answers: tuple[Answer, ...] = ()
+    judged: list[MethodResult] = []
+    for name in chosen:
+        answers = (*answers, found := answered(name, prepared, requested=bool(methods)))
+        result = judge_answer(prepared, found)
+        judged += [] if result is None else [result]
+        said = f"refused: {found.refused}" if result is None else f"{error_words(result.error)} held out"
+        tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
     check_values(prepared, answers)
-    judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
         reasons = "; ".join(f"{entry.method}: {entry.refused}" for entry in answers)
         raise ExcitorError(f"no method gave an answer ({reasons})")
@@ -328,14 +333,6 @@ def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> An
     found = answer(method, problem)
     if method in SIMULATING and problem.servo is not None and found.estimate is not None:
         return replace(found, notes=(*found.notes, controller_words(prepared.examined.campaign)))
-    return found
-
-
-def reported(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
-    """Report a method's result."""
-    judged = judge_answer(prepared, found)
-    said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
-    tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
     return found
 
 

@@ -67,7 +67,8 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
         ratio = _ratio(page.robot)
         designed, plan = _designed(folder, quiet)
         programs = _programs(folder, quiet)
-        _logs(folder, quiet)
+        with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
+            simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
         identified = _model(folder, quiet)
         report = _report(folder, identified, quiet)
     assert identified.held_out is not None
@@ -117,11 +118,6 @@ def _programs(folder: Path, quiet: bool) -> Path:
         if not all(verified.good for verified in found):
             raise ExcitorError(f"{folder}: programs fail their check; excitor verify {folder} lists the errors")
     return made.folder / "README.md"
-
-
-def _logs(folder: Path, quiet: bool) -> None:
-    with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
-        simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
 
 
 def _model(folder: Path, quiet: bool) -> IdentifiedModel:

@@ -86,9 +86,7 @@ class UnusableData(ExcitorError):
         names = [finding.what for finding in wrong]
         if not set(names) & set(FATAL):
             words = " ".join(f"--allow {name.replace(' ', '-')}" for name in dict.fromkeys(names))
-            reasons.append(
-                f"To go on all the same, with the doubt written into the model: excitor identify DIR {words}"
-            )
+            reasons += [f"To go on all the same, with the doubt written into the model: excitor identify DIR {words}"]
         super().__init__("no model is written, because of what the data show:\n" + "\n".join(reasons))
 
 
@@ -738,9 +736,7 @@ def model_of(result: IdentifiedModel) -> Model:
         standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
         refusal=result.refusal or "",
         smallest_inertia=result.smallest_inertia,
-        weights=tuple(
-            Weight(robot.joint_names[joint], run, sigma) for (joint, run), sigma in estimate.group_sigma.items()
-        ),
+        weights=tuple(Weight(robot.joint_names[j], run, sigma) for (j, run), sigma in estimate.group_sigma.items()),
         fitted=Fitted(estimate.n_rows, plain(estimate.settings), intervals.method, settings),
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
@@ -941,16 +937,14 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
         tell(substitute)
     campaign = examined.campaign
     equations = known_equations(examined)
-    problem = simulating_problem(
-        examined, Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
-    )
+    problem = Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
     judging = judging_equations(campaign, examined.unseen)
     if not np.any(judging.y):
         names = several([repr(run.run) for run in examined.unseen])
         raise ExcitorError(f"{names} {JUDGELESS}")
     return ComparisonProblem(
         examined=examined,
-        problem=problem,
+        problem=simulating_problem(examined, problem),
         judging=judging,
         fitted=equations.judging,
         noise=mean_noise(campaign, examined.samples, judging),

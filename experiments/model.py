@@ -384,11 +384,9 @@ class Model:
     def _placed(self, names: Sequence[str], values: FloatArray) -> FloatArray:
         robot = self.own_robot()
         params = layout(robot)
-        strange = [name for name in names if name not in params.names]
-        if strange:
-            raise ExcitorError(
-                f"{self.where}: parameter {strange[0][:80]!r} is not one of {robot.name}; identify again"
-            )
+        other = [name for name in names if name not in params.names]
+        if other:
+            raise ExcitorError(f"{self.where}: parameter {other[0][:80]!r} is not one of {robot.name}; identify again")
         chi = np.zeros(len(params))
         chi[params.indices(list(names))] = values
         return chi

@@ -32,22 +32,12 @@ from excitor.experiments.setup import Setup, set_up
 from excitor.experiments.status import advice, status
 from excitor.identify.diagnose import several
 from excitor.identify.samples import Samples
+from excitor.robots import information as info
 from excitor.robots.arrays import FloatArray, IntArray, finite, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import friction_model
-from excitor.robots.information import (
-    Information,
-    Noise,
-    add,
-    counted,
-    information,
-    information_from_covariance,
-    knowledge,
-    repeated,
-    sigmas,
-)
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 from excitor.robots.robot import Motion, Robot, posture
 
@@ -94,8 +84,8 @@ class PriorInformation:
     model: Model
     place: IntArray  # (n_names,): of the model's parameters among the robot's base parameters
     names: tuple[str, ...]  # as base parameters, regrouped ones with their R
-    given: Information  # of `names`
-    noise: Noise
+    given: info.Information  # of `names`
+    noise: info.Noise
     expected: FloatArray  # (n_names, n_names), A
     map: FloatArray  # (n_names, n_names), L
     runs: tuple[IdentifiedRun, ...]
@@ -113,7 +103,7 @@ class Candidate:
     what: str
     kind: str  # "again", "motion", "static", "sweeps"
     seconds: float  # of robot time, from home to home
-    teaches: Information
+    teaches: info.Information
     how: tuple[str, ...]
 
 
@@ -226,7 +216,7 @@ def aims_of(prior: PriorInformation) -> tuple[Aim, ...]:
 
 
 def _aims(prior: PriorInformation) -> Iterator[Aim]:
-    (squares, torque), C = sizes_of(prior), knowledge(prior.given).covariance
+    (squares, torque), C = sizes_of(prior), info.knowledge(prior.given).covariance
     stated, design, sigma = prior.campaign.content.targets, prior.campaign.content.design, prior.noise.sigma
     percent = stated.relative_sigma_percent
     relative = (design.target_relative_sigma_percent if percent is None else percent) / 100.0
@@ -258,7 +248,7 @@ def sizes_of(prior: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
     sums, counts = np.zeros((n_joints, n, n)), np.zeros(n_joints)
     for run in prior.runs:
         W = regressor(prior.robot, run.motion)[:, :, kept]
-        used = np.ones(W.shape[:2], dtype=bool) if run.static else counted(prior.robot, run.motion, prior.noise)
+        used = np.ones(W.shape[:2], dtype=bool) if run.static else info.counted(prior.robot, run.motion, prior.noise)
         used[:, list(prior.robot.locked)] = False
         share = run.seconds / len(run.motion)
         for j in range(n_joints):
@@ -412,7 +402,7 @@ def _motion(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, ki
 
 def worst_visible(prior: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
     """Find the parameters that contribute most to torques that miss their targets, if only torques do."""
-    C = knowledge(prior.given).covariance
+    C = info.knowledge(prior.given).covariance
     task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
     share = np.diag(C) * np.diag(task)
     units = np.eye(len(prior.names))
@@ -478,7 +468,7 @@ def prior_information(campaign: OpenCampaign) -> PriorInformation:
     if model.robot_name != robot.name:
         raise ExcitorError(f"{path}: is of {model.robot_name}, the campaign's robot is {robot.name}; identify again")
     try:
-        full = information_from_covariance(robot, model.names, covariance)
+        full = info.information_from_covariance(robot, model.names, covariance)
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify the campaign again") from None
     params, base = layout(robot), base_parameters(robot)
@@ -487,19 +477,23 @@ def prior_information(campaign: OpenCampaign) -> PriorInformation:
     given = restricted(full, place)
     runs = tuple(learned(run, one) for run, one in zip(wanted, samples, strict=True))
     zone = rows_of(campaign).dead_zone
-    raw = Noise(model.residuals(robot.joint_names), 1.0, dead_zone=0.0 if zone is None else zone)
-    once = restricted(add(rows_information(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
+    raw = info.Noise(model.residuals(robot.joint_names), 1.0, dead_zone=0.0 if zone is None else zone)
+    once = restricted(
+        info.add(rows_information(robot, run.motion, raw, run.seconds, run.static) for run in runs), place
+    )
     noise, L = calibrated(raw, once, given)
     A = once.matrix * noise.rate_hz
     return PriorInformation(campaign, robot, model, place, given.names, given, noise, A, L, runs)
 
 
-def run_information(prior: PriorInformation, motion: Motion, seconds: float, *, static: bool = False) -> Information:
+def run_information(
+    prior: PriorInformation, motion: Motion, seconds: float, *, static: bool = False
+) -> info.Information:
     """Compute the information of measuring a motion about the model's parameters: Lᵀ G L."""
     measured = restricted(rows_information(prior.robot, motion, prior.noise, seconds, static), prior.place)
     matrix = prior.map.T @ measured.matrix @ prior.map
     matrix = 0.5 * (matrix + matrix.T)
-    return Information(measured.names, matrix, matrix)
+    return info.Information(measured.names, matrix, matrix)
 
 
 def learned(run: Run, samples: Samples) -> IdentifiedRun:
@@ -509,9 +503,9 @@ def learned(run: Run, samples: Samples) -> IdentifiedRun:
     return IdentifiedRun(run, samples.motion[::every], samples.static, once * max(samples.repetitions, 1))
 
 
-def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
+def calibrated(raw: info.Noise, once: info.Information, given: info.Information) -> tuple[info.Noise, FloatArray]:
     """Estimate the number of independent rows per second that explains the model's covariance; and the map L."""
-    obtained, reported = sigmas(knowledge(given)), sigmas(knowledge(once))
+    obtained, reported = info.sigmas(info.knowledge(given)), info.sigmas(info.knowledge(once))
     if not np.isfinite(reported).all():
         names = ", ".join(name for name, sigma in zip(once.names, reported, strict=True) if not np.isfinite(sigma))
         raise ExcitorError(
@@ -532,35 +526,35 @@ def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (V * root) @ V.T, (V / root) @ V.T
 
 
-def rows_information(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
+def rows_information(robot: Robot, motion: Motion, noise: info.Noise, seconds: float, static: bool) -> info.Information:
     """Compute the information of rows about all base parameters; held poses have zero velocity."""
-    return information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
+    return info.information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
 
 
-def restricted(full: Information, place: IntArray) -> Information:
+def restricted(full: info.Information, place: IntArray) -> info.Information:
     """Return the information about some parameters; the model has none about the others."""
     names = tuple(full.names[k] for k in place)
     block = np.ix_(place, place)
-    return Information(names, full.matrix[block], full.scatter[block])
+    return info.Information(names, full.matrix[block], full.scatter[block])
 
 
 MOST_TIMES = 1000  # that a run is repeated in thought
 TEACHES = 0.25  # of a parameter's missing accuracy, from which on a run is listed as informative about it
 
 
-def ranked(given: Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[RankedCandidate]:
+def ranked(given: info.Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[RankedCandidate]:
     """Rank candidates, best first."""
     found = [_judged(given, aims, candidate) for candidate in candidates]
     return sorted(found, key=lambda one: -one.rate)
 
 
-def expected(given: Information, aims: Sequence[Aim], more: Information) -> list[float]:
+def expected(given: info.Information, aims: Sequence[Aim], more: info.Information) -> list[float]:
     """Compute each aim's deviation after more information."""
-    C = knowledge(add([given, more])).covariance
+    C = info.knowledge(info.add([given, more])).covariance
     return [deviation(C, aim.weight) for aim in aims]
 
 
-def _judged(given: Information, aims: Sequence[Aim], candidate: Candidate) -> RankedCandidate:
+def _judged(given: info.Information, aims: Sequence[Aim], candidate: Candidate) -> RankedCandidate:
     after = expected(given, aims, candidate.teaches)
     gains = {aim.name: _gain(aim, sigma) for aim, sigma in zip(aims, after, strict=True) if not aim.met}
     order = sorted(gains, key=lambda name: -gains[name])
@@ -577,11 +571,11 @@ def _gain(aim: Aim, after: float) -> float:
     return (aim.now**2 - max(after, aim.target) ** 2) / (aim.now**2 - aim.target**2)
 
 
-def _times(given: Information, aims: Sequence[Aim], more: Information) -> int | None:
+def _times(given: info.Information, aims: Sequence[Aim], more: info.Information) -> int | None:
     """Count repetitions until every target is met; information only grows, so bisection finds it."""
 
     def enough(k: int) -> bool:
-        after = expected(given, aims, repeated(more, float(k)))
+        after = expected(given, aims, info.repeated(more, float(k)))
         return all(sigma <= MET * aim.target for aim, sigma in zip(aims, after, strict=True))
 
     low, high = 0, 1
@@ -626,9 +620,7 @@ def further(campaign: OpenCampaign, requested: Sequence[str] | str) -> tuple[str
         f"run only the new program, further_{len(before) + 1}; put its recording beside the others",
     ]
     if isinstance(requested, str):
-        lines.append(
-            'in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own'
-        )
+        lines += ['in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own']
     return (*lines, f"excitor identify {folder}")
 
 

@@ -214,10 +214,6 @@ def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Co
     return compared, data, campaign.folder / COMPARISON[0]
 
 
-def _silent(sentence: str) -> None:
-    """Print nothing."""
-
-
 @dataclass
 class Campaign:
     """A campaign's folder, with the verbs of the command line as methods.
@@ -238,10 +234,10 @@ class Campaign:
     """
 
     folder: Path
-    tell: Tell = field(default=_silent, repr=False)
+    tell: Tell = field(default=lambda _: None, repr=False)
     results: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def __init__(self, folder: str | PathLike[str], tell: Tell = _silent) -> None:
+    def __init__(self, folder: str | PathLike[str], tell: Tell = lambda _: None) -> None:
         self.folder, self.tell, self.results = Path(folder), tell, {}
 
     @classmethod

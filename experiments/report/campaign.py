@@ -57,13 +57,11 @@ def run_condition(robot: Robot, samples: Samples) -> float | None:
 
 def _runs(evidence: Evidence, plans: list[Any]) -> list[dict[str, Any]]:
     """List planned runs, then those that were measured without a plan."""
-    measured = {run.samples.run: run for run in evidence.runs}
+    made = {run.samples.run: run for run in evidence.runs}
     good = [plan for plan in plans if isinstance(plan, Mapping)]
-    rows = [_planned_run(evidence.robot, plan, measured.get(str(plan.get("name")))) for plan in good]
+    rows = [_planned_run(evidence.robot, plan, made.get(str(plan.get("name")))) for plan in good]
     names = {row["name"] for row in rows}
-    return rows + [
-        _planned_run(evidence.robot, {"name": name}, measured[name]) for name in measured if name not in names
-    ]
+    return rows + [_planned_run(evidence.robot, {"name": name}, made[name]) for name in made if name not in names]
 
 
 def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> dict[str, Any]:

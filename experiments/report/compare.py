@@ -26,9 +26,8 @@ def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, A
     check_same_robot(a, b)
     in_a, in_b = ({p.name: p for p in report.parameters if p.kept} for report in (a, b))
     both = [name for name in in_a if name in in_b]
-    other = [
-        name for name in both if in_a[name].regrouping != in_b[name].regrouping or in_a[name].unit != in_b[name].unit
-    ]
+    meaning = [{name: (p.regrouping, p.unit) for name, p in found.items()} for found in (in_a, in_b)]
+    other = [name for name in both if meaning[0][name] != meaning[1][name]]
     rows = [difference(in_a[name], in_b[name]) for name in both if name not in other]
     result: dict[str, Any] = {
         "schema": SCHEMA,

@@ -3,30 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from excitor.experiments.compare import (
-    Comparison,
-    MethodResult,
-    by_name,
-    contradictions,
-    error_words,
-    joints_of,
-    outcome,
-)
+from excitor.experiments import compare
 from excitor.experiments.identification import findings_data, noise_errors, provenance
+from excitor.experiments.report import html
 from excitor.experiments.report.fit import BASELINES
-from excitor.experiments.report.html import (
-    NONE,
-    beside,
-    entries,
-    page,
-    percent,
-    picked,
-    plain,
-    robot_data,
-    show,
-    subtable,
-    unit_words,
-)
 from excitor.identify.methods import METHODS, Answer
 from excitor.identify.validate import Errors
 from excitor.robots.arrays import finite
@@ -37,7 +17,7 @@ SCRIPTS = ("svg.js", "tables.js", "forest.js", "error_bars.js", "compare.js")
 
 def compare_page(data: Mapping[str, Any]) -> str:
     """Write a comparison, given as in compare.json, as one HTML page."""
-    methods = [_method(data, entry) for entry in entries(data, "methods")]
+    methods = [_method(data, entry) for entry in html.entries(data, "methods")]
     answered = [entry for entry in methods if entry["parameters"]]
     context = {
         **data,
@@ -46,22 +26,22 @@ def compare_page(data: Mapping[str, Any]) -> str:
         "methods": methods,
         "answered": answered,
         "baseline_words": BASELINES,
-        "error": error_words,
+        "error": compare.error_words,
         "agreement": _agreement(data, [entry["name"] for entry in answered]),
         "apart": [pair for pair in data["pairs"] if pair["apart"]],
         "estimates": [{row["name"]: _estimate(row) for row in entry["parameters"]} for entry in answered],
     }
     drawn_data = ("compared", drawn(data))
-    return page("compare.html", context, scripts=SCRIPTS, styles=("report.css", "compare.css"), data=drawn_data)
+    return html.page("compare.html", context, scripts=SCRIPTS, styles=("report.css", "compare.css"), data=drawn_data)
 
 
 def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
     """Select the data of the script: errors, and every parameter's estimates by all methods."""
     answered = [entry for entry in data["methods"] if entry["parameters"]]
-    prior = subtable(subtable(data, "baselines"), "prior model")
-    marks = {"noise": subtable(data, "noise").get("total"), "prior model": prior.get("total")}
+    prior = html.subtable(html.subtable(data, "baselines"), "prior model")
+    marks = {"noise": html.subtable(data, "noise").get("total"), "prior model": prior.get("total")}
     return {
-        "chosen": subtable(data, "recommendation").get("method"),
+        "chosen": html.subtable(data, "recommendation").get("method"),
         "errors": [
             {"name": entry["name"], "total": entry["held_out"].get("total"), "behind": entry["behind_the_best"]}
             for entry in answered
@@ -70,18 +50,18 @@ def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": [
             {
                 "name": row["name"],
-                "unit": unit_words(row["unit"]),
+                "unit": html.unit_words(row["unit"]),
                 "contradictions": row["contradictions"],
                 "methods": [found for entry in answered if (found := mark(entry, row["name"])) is not None],
             }
-            for row in entries(data, "parameters")
+            for row in html.entries(data, "parameters")
         ],
     }
 
 
 def mark(entry: Mapping[str, Any], name: str) -> list[Any] | None:
     """Return a method's value and interval of a parameter."""
-    rows = (row for row in entries(entry, "parameters") if row.get("name") == name)
+    rows = (row for row in html.entries(entry, "parameters") if row.get("name") == name)
     return next(([entry.get("name"), *(row.get(key) for key in ("value", "low", "high"))] for row in rows), None)
 
 
@@ -90,21 +70,21 @@ def _method(data: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]
     answered = bool(entry["parameters"])
     return {
         **entry,
-        "chosen": entry["name"] == subtable(data, "recommendation").get("method"),
-        "outcome": outcome(data, entry),
-        "behind_words": _behind(entry["behind_the_best"]) if answered else NONE,
-        "contradictions": contradictions(data, entry) if answered else None,
+        "chosen": entry["name"] == html.subtable(data, "recommendation").get("method"),
+        "outcome": compare.outcome(data, entry),
+        "behind_words": _behind(entry["behind_the_best"]) if answered else html.NONE,
+        "contradictions": compare.contradictions(data, entry) if answered else None,
     }
 
 
 def _behind(behind: Mapping[str, Any]) -> str:
     value, low, high = (finite(behind.get(key)) for key in ("value", "low", "high"))
     if value is None or low is None or high is None:
-        return NONE
+        return html.NONE
     if value == 0.0:
         return "0"
-    chance = f" ({error_words(low)} … {error_words(high)})" if value < 1.0 else ""  # not shown beyond
-    return f"{error_words(value)}{chance}"
+    chance = f" ({compare.error_words(low)} … {compare.error_words(high)})" if value < 1.0 else ""  # not shown beyond
+    return f"{compare.error_words(value)}{chance}"
 
 
 def _agreement(data: Mapping[str, Any], names: Sequence[str]) -> list[list[dict[str, Any] | None]]:
@@ -122,38 +102,38 @@ def _pair(pair: Mapping[str, Any] | None, below: bool, widest: float) -> dict[st
         return None
     if below:
         share = (pair["torque"] or 0.0) / widest if widest > 0.0 else 0.0
-        return {"class": "torque", "words": percent(pair["torque"]), "share": 100.0 * share}
+        return {"class": "torque", "words": html.percent(pair["torque"]), "share": 100.0 * share}
     apart = pair["apart"]
     share = 0.0 if not apart else len(apart) / max(1, pair["compared"] or 1)
-    return {"class": "apart", "words": NONE if apart is None else str(len(apart)), "share": 100.0 * share}
+    return {"class": "apart", "words": html.NONE if apart is None else str(len(apart)), "share": 100.0 * share}
 
 
 def _estimate(row: Mapping[str, Any]) -> tuple[str, float | None]:
     value, low, high = (finite(row.get(key)) for key in ("value", "low", "high"))
     if value is None or low is None or high is None:
-        return show(value), value
+        return html.show(value), value
     half = 0.5 * (high - low)
-    return f"{beside(value, half)} ± {show(half, 2)}", value
+    return f"{html.beside(value, half)} ± {html.show(half, 2)}", value
 
 
 SCHEMA = 1
 KIND = "excitor compare"
 
 
-def compare_data(compared: Comparison) -> dict[str, Any]:
+def compare_data(compared: compare.Comparison) -> dict[str, Any]:
     """Collect the data of compare.json."""
     prepared = compared.prepared
-    joints, advice, bias = joints_of(prepared.judging), compared.recommendation, compared.bias
+    joints, advice, bias = compare.joints_of(prepared.judging), compared.recommendation, compared.bias
     judged = {entry.name: entry for entry in compared.judged}
     return {
         "schema": SCHEMA,
         "kind": KIND,
         "name": prepared.examined.campaign.folder.resolve().name,
-        "robot": robot_data(prepared.problem.robot),
-        "recommendation": picked(advice, "method best is_best careful headline reasons within_noise=within")
+        "robot": html.robot_data(prepared.problem.robot),
+        "recommendation": html.picked(advice, "method best is_best careful headline reasons within_noise=within")
         | {"verdict": None if advice.verdict is None else advice.verdict.data()},
         "beliefs": list(compared.beliefs),
-        "bias": None if bias is None else picked(bias, "p_value statistic found sentence"),
+        "bias": None if bias is None else html.picked(bias, "p_value statistic found sentence"),
         "runs": {
             "fitted": list(prepared.problem.regression.runs),
             "judged": list(prepared.judging.runs),
@@ -166,7 +146,7 @@ def compare_data(compared: Comparison) -> dict[str, Any]:
         "baselines": {name: errors_data(errors, joints) for name, errors in compared.baselines.items()},
         "noise": noise_data(compared, joints),
         "parameters": parameters_data(compared),
-        "pairs": [picked(pair, "one other torque apart compared") for pair in compared.pairs],
+        "pairs": [html.picked(pair, "one other torque apart compared") for pair in compared.pairs],
         "simulated": None if compared.simulated is None else compared.simulated.data(),
         "findings": list(findings_data(compared.findings)),
         "provenance": provenance(prepared.examined.campaign),
@@ -174,13 +154,13 @@ def compare_data(compared: Comparison) -> dict[str, Any]:
 
 
 def method_data(
-    compared: Comparison, found: Answer, judged: MethodResult | None, joints: Sequence[str]
+    compared: compare.Comparison, found: Answer, judged: compare.MethodResult | None, joints: Sequence[str]
 ) -> dict[str, Any]:
     """Write one method's result, or why it refused."""
     data: dict[str, Any] = {
         "name": found.method,
         "title": METHODS[found.method].title,
-        **picked(found, "refused notes"),
+        **html.picked(found, "refused notes"),
         "evidence": {key: finite(value) for key, value in found.evidence.items()},
         "cpu_s": found.cpu_s,
     }
@@ -191,19 +171,19 @@ def method_data(
         "n_parameters": len(judged.estimate.names),
         "parameters": parameters_of(judged),
         "held_out": errors_data(judged.held_out, joints),
-        "training": errors_data(judged.training, joints_of(compared.prepared.fitted)),
-        "behind_the_best": picked(difference, "value low high within_noise"),
-        **picked(judged, "smallest_mass_matrix_eigenvalue=smallest_inertia friction_below_zero=driving"),
+        "training": errors_data(judged.training, compare.joints_of(compared.prepared.fitted)),
+        "behind_the_best": html.picked(difference, "value low high within_noise"),
+        **html.picked(judged, "smallest_mass_matrix_eigenvalue=smallest_inertia friction_below_zero=driving"),
         "consistent": None if bodies is None else bodies.data(),
     }
 
 
-def parameters_of(judged: MethodResult) -> list[dict[str, Any]]:
+def parameters_of(judged: compare.MethodResult) -> list[dict[str, Any]]:
     """List a method's parameters, with their 95 % intervals where it gives them."""
-    bounds = {} if judged.answer.intervals is None else by_name(judged.answer.intervals)
+    bounds = {} if judged.answer.intervals is None else compare.by_name(judged.answer.intervals)
     nothing = (None, None, None)
     return [
-        plain({"name": name, "unit": unit, "value": value} | dict(zip(("low", "high"), ends, strict=True)))
+        html.plain({"name": name, "unit": unit, "value": value} | dict(zip(("low", "high"), ends, strict=True)))
         for name, unit, value in zip(judged.estimate.names, judged.estimate.units, judged.estimate.values, strict=True)
         for _, *ends in [bounds.get(name, nothing)]
     ]
@@ -212,16 +192,16 @@ def parameters_of(judged: MethodResult) -> list[dict[str, Any]]:
 def errors_data(errors: Errors, joints: Sequence[str]) -> dict[str, Any]:
     """Write errors of torques, by joint and in total."""
     by_joint = {joint: finite(x) for joint, x in zip(joints, errors.relative, strict=True)}
-    return picked(errors, "total=relative_total mean_absolute=mean_absolute_mean") | {"joints": by_joint}
+    return html.picked(errors, "total=relative_total mean_absolute=mean_absolute_mean") | {"joints": by_joint}
 
 
-def noise_data(compared: Comparison, joints: Sequence[str]) -> dict[str, Any] | None:
+def noise_data(compared: compare.Comparison, joints: Sequence[str]) -> dict[str, Any] | None:
     """Write the errors due to noise alone."""
     shares, total = noise_errors(compared.prepared) or ([], None)
-    return None if total is None else plain({"total": total, "joints": dict(zip(joints, shares, strict=True))})
+    return None if total is None else html.plain({"total": total, "joints": dict(zip(joints, shares, strict=True))})
 
 
-def parameters_data(compared: Comparison) -> list[dict[str, Any]]:
+def parameters_data(compared: compare.Comparison) -> list[dict[str, Any]]:
     """List the parameters of all methods, their meaning, and the number of contradicting pairs of methods."""
     robot = compared.prepared.problem.robot
     regression, forms = compared.prepared.problem.regression, regroupings(robot, base_parameters(robot))

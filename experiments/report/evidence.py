@@ -16,19 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from excitor.experiments import identification
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Role
 from excitor.experiments.design_json import FILE as DESIGN
-from excitor.experiments.identification import (
-    IdentifiedModel,
-    Tell,
-    judge,
-    judging_equations,
-    known_equations,
-    read_runs,
-    thinner,
-    validation_data,
-)
 from excitor.experiments.model import Model
 from excitor.experiments.report.html import Data, compact, percent, picked, subtable
 from excitor.experiments.simulate import FOLDER, MARK
@@ -114,7 +105,7 @@ class Evidence:
         return None if self.model.standard is None else audit(self.robot, self.model.standard.values)
 
 
-def gather(found: IdentifiedModel) -> Evidence:
+def gather(found: identification.IdentifiedModel) -> Evidence:
     """Collect the evidence of an identification."""
     held_out = None
     if found.unseen is not None and found.held_out is not None:
@@ -123,17 +114,17 @@ def gather(found: IdentifiedModel) -> Evidence:
     return Evidence(found.campaign, found.model, runs, judged(found.training, found.known, found.delivered), held_out)
 
 
-def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: None) -> Evidence | None:
+def gather_on_file(campaign: OpenCampaign, model: Model, tell: identification.Tell = lambda _: None) -> Evidence | None:
     """Collect the evidence of a model on file; None where its errors differ from those it was written with."""
-    runs = read_runs(campaign, tell)
-    known = known_equations(runs).judging
+    runs = identification.read_runs(campaign, tell)
+    known = identification.known_equations(runs).judging
     own = model.delivered
-    training, held_out = judged(judge(runs, known, own, training=True), known, own), None
+    training, held_out = judged(identification.judge(runs, known, own, training=True), known, own), None
     if runs.unseen:
-        unseen = judging_equations(runs.campaign, runs.unseen)
-        held_out = judged(judge(runs, unseen, own), unseen, own)
+        unseen = identification.judging_equations(runs.campaign, runs.unseen)
+        held_out = judged(identification.judge(runs, unseen, own), unseen, own)
     for one, written in ((training, model.training), (held_out, model.held_out)):
-        if (None if one is None else validation_data(one.validation)) != written:
+        if (None if one is None else identification.validation_data(one.validation)) != written:
             return None
     seen = seen_runs(runs.campaign, model, runs.samples, runs.alignments)
     return Evidence(runs.campaign, model, seen, training, held_out)
@@ -152,7 +143,7 @@ def seen_runs(
     runs = []
     for run in campaign.content.run:
         own = samples[run.name]
-        thin = thinning([own], thinner(campaign))[0] or (lambda x: x)
+        thin = thinning([own], identification.thinner(campaign))[0] or (lambda x: x)
         parts = {name: thin(tau) for name, tau in torque_split(campaign.robot, own.motion, chi).items()}
         measured = thin(own.tau)
         time = _time(own, len(own) / len(measured))
@@ -267,9 +258,7 @@ def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
     curves = {"measured": run.measured, "predicted": run.predicted, "residual": run.residual}
     return data | {
         "time": compact(stretch_means(run.time, size)),
-        "joints": [
-            {name: curve(values[:, j], size) for name, values in curves.items()} for j in range(run.measured.shape[1])
-        ],
+        "joints": [{name: curve(x[:, j], size) for name, x in curves.items()} for j in range(run.measured.shape[1])],
     }
 
 

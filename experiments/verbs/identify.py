@@ -45,9 +45,8 @@ def print_identified(result: IdentifiedModel) -> None:
         style="dim",
     )
     for finding in result.findings:
-        console.print(
-            f"{finding.level}: {escape(str(finding))}", style="yellow" if finding.level == "doubtful" else "dim"
-        )
+        style = "yellow" if finding.level == "doubtful" else "dim"
+        console.print(f"{finding.level}: {escape(str(finding))}", style=style)
     if result.consistent is not None:
         console.print(
             f"Physically consistent model ({result.consistent.solver}, {result.consistent.status}); it costs "

@@ -16,19 +16,8 @@ from excitor.experiments.identification import rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.report.html import picked
+from excitor.identify import change
 from excitor.identify.band import BandChoice
-from excitor.identify.change import (
-    Alarm,
-    Detector,
-    MonitoredRobot,
-    Verdict,
-    base_equations,
-    begin,
-    cycle_equations,
-    features,
-    observe,
-    watched,
-)
 from excitor.identify.diagnose import several
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.periods import find_cycles, match_cycles
@@ -54,7 +43,7 @@ class Basis:
     campaign: OpenCampaign
     model: Model
     model_digest: str
-    what: MonitoredRobot
+    what: change.MonitoredRobot
     rows: Rows
 
 
@@ -66,7 +55,7 @@ class CycleReport:
     process: str
     log: str
     t: float  # s of the log's time
-    verdict: Verdict
+    verdict: change.Verdict
     foreign: tuple[str, ...] = ()  # while learning: joints whose torques the model does not explain at all
 
 
@@ -76,7 +65,7 @@ class Session:
 
     basis: Basis
     estimate: Recursive
-    detectors: dict[str, Detector] = field(default_factory=dict)  # by process
+    detectors: dict[str, change.Detector] = field(default_factory=dict)  # by process
     cycles: int = 0
     left_out: int = 0
     alarms: list[dict[str, Any]] = field(default_factory=list)  # the last ones, as data
@@ -105,10 +94,9 @@ def open_basis(campaign: OpenCampaign) -> Basis:
         )
     sigma = model.residuals(robot.joint_names)
     still = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
+    held = replace(robot, locked={**still, **robot.locked}) if still else robot
     try:
-        what = watched(
-            replace(robot, locked={**still, **robot.locked}) if still else robot, model.names, model.values, sigma
-        )
+        what = change.watched(held, model.names, model.values, sigma)
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify again") from None
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -118,9 +106,8 @@ def open_basis(campaign: OpenCampaign) -> Basis:
 def begin_session(basis: Basis) -> Session:
     """Start from the model's parameters, with an inflated covariance."""
     values = basis.model.values
-    doubt = np.maximum(
-        DOUBT * basis.model.sigma, LEAST_DOUBT * np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
-    )
+    size = np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
+    doubt = np.maximum(DOUBT * basis.model.sigma, LEAST_DOUBT * size)
     return Session(basis, start(basis.model.names, variance=doubt**2, values=values))
 
 
@@ -146,20 +133,20 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     """Update the session with a cycle, and return the result; `t` is the log's time, `clock` is common to all logs."""
     basis = session.basis
     try:
-        regression = cycle_equations(basis.what, cycle, basis.rows)
+        regression = change.cycle_equations(basis.what, cycle, basis.rows)
     except ValueError as error:
         raise InvalidLog(log, f"a cycle at {t:.3f} s cannot be processed: {error}") from None
     if not len(regression):
         raise InvalidLog(
             log, f"nothing moves in the cycle at {t:.3f} s; lower processing.dead_zone_percent or settling_s"
         )
-    R, z = base_equations(basis.what, regression)
+    R, z = change.base_equations(basis.what, regression)
     session.estimate = update(session.estimate, R, z, forgetting=FORGETTING)
-    detector = session.detectors.get(process) or begin(basis.what.groups)
+    detector = session.detectors.get(process) or change.begin(basis.what.groups)
     stood = not -GLITCH <= clock - session.ended.get(process, clock) <= BREAK
     session.ended[process] = clock + len(cycle) / cycle.sample_rate_hz
-    found = features(basis.what, regression)
-    session.detectors[process], verdict = observe(detector, found, after_break=stood)
+    found = change.features(basis.what, regression)
+    session.detectors[process], verdict = change.observe(detector, found, after_break=stood)
     session.cycles += 1
     foreign = unexplained(basis.what, regression) if verdict.learning else ()
     report = CycleReport(session.cycles, process, log, t, verdict, foreign)
@@ -168,7 +155,7 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     return report
 
 
-def unexplained(what: MonitoredRobot, regression: Regression) -> tuple[str, ...]:
+def unexplained(what: change.MonitoredRobot, regression: Regression) -> tuple[str, ...]:
     """List joints whose torques the model on file predicts worse than no model, and far beyond its residuals."""
     base = np.searchsorted(what.columns, what.base)
     residual = regression.y - regression.W[:, base] @ what.beta
@@ -249,7 +236,7 @@ def cycle_data(basis: Basis, report: CycleReport) -> dict[str, Any]:
     }
 
 
-def alarm_data(alarm: Alarm) -> dict[str, Any]:
+def alarm_data(alarm: change.Alarm) -> dict[str, Any]:
     """Write an alarm for scripts."""
     names = alarm.group.names
     return {

@@ -165,9 +165,7 @@ class GrowingLog:
         self.begun.append((self.added - skipped, piece.before))
         add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
-        cycles = tuple(
-            (samples_of(self.campaign, self.run, cycle), self.path.name, cycle.t) for cycle in cut(self.cutter)
-        )
+        cycles = tuple((samples_of(self.campaign, self.run, one), self.path.name, one.t) for one in cut(self.cutter))
         if cycles:
             self.came, self.blind = self.cutter.gone, False
         if not self.blind and self.cutter.template is not None:
