@@ -13,31 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from excitor.experiments import identification
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.identification import (
-    ComparisonProblem,
-    Tell,
-    UnusableData,
-    against_prior,
-    allowed,
-    baseline_errors,
-    baselines_of,
-    beginning,
-    chosen_weight,
-    controller_words,
-    data_doubts,
-    fit_consistent,
-    impossible_values,
-    noise_errors,
-    open_friction,
-    prepare,
-    scores_of_unseen,
-    seconds_of,
-    smallest_inertia,
-)
+from excitor.experiments.identification import ComparisonProblem, Tell, UnusableData, prepare, seconds_of
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
 from excitor.experiments.report.html import MINUS, entries, percent, picked, plain, show, subtable
+from excitor.identify import validate
 from excitor.identify.consistent import ConsistentEstimate, Delivered, delivered
 from excitor.identify.diagnose import Finding, delay, several, usable
 from excitor.identify.estimate import Estimate
@@ -46,14 +28,6 @@ from excitor.identify.intervals import Intervals, whiteness
 from excitor.identify.methods import METHODS, SIMULATING, Answer, answer
 from excitor.identify.regression import Regression, subset
 from excitor.identify.samples import Samples
-from excitor.identify.validate import (
-    Errors,
-    closed_loop,
-    estimated_torques,
-    open_loop,
-    standard_parameters,
-    torque_errors,
-)
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
@@ -80,8 +54,8 @@ class MethodResult:
 
     answer: Answer
     estimate: Estimate
-    held_out: Errors
-    training: Errors
+    held_out: validate.Errors
+    training: validate.Errors
     residual: FloatArray  # (n_rows,) of the judging equations
     smallest_inertia: float  # eigenvalue of M(q) over random poses
     driving: tuple[str, ...]  # friction estimated below 0, which would drive its joint
@@ -245,7 +219,7 @@ class Comparison:
     bodies: Mapping[str, Bodies]  # physically consistent versions, by method
     pairs: tuple[Pair, ...]
     differences: Differences
-    baselines: Mapping[str, Errors]
+    baselines: Mapping[str, validate.Errors]
     bias: Bias | None
     recommendation: Recommendation
     beliefs: tuple[str, ...]
@@ -332,7 +306,7 @@ def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> An
         return Answer(method, None, None, refused=UNCONTROLLED)
     found = answer(method, problem)
     if method in SIMULATING and problem.servo is not None and found.estimate is not None:
-        return replace(found, notes=(*found.notes, controller_words(prepared.examined.campaign)))
+        return replace(found, notes=(*found.notes, identification.controller_words(prepared.examined.campaign)))
     return found
 
 
@@ -344,7 +318,9 @@ def check_values(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None
     if reference.intervals is None:
         return
     robot, settings = prepared.problem.robot, prepared.examined.campaign.content.identify
-    findings = allowed(impossible_values(robot, reference.intervals, prepared.examined.training), settings.allow)
+    findings = identification.allowed(
+        identification.impossible_values(robot, reference.intervals, prepared.examined.training), settings.allow
+    )
     if not usable(findings):
         raise UnusableData((*prepared.examined.findings, *findings))
 
@@ -355,10 +331,10 @@ def concluded(prepared: ComparisonProblem, answers: tuple[Answer, ...], judged: 
     best = min(range(len(judged)), key=lambda k: judged[k].error)
     found = differences(prepared.judging, [entry.residual for entry in judged], best)
     compared = {entry.name: difference for entry, difference in zip(judged, found, strict=True)}
-    model = baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
-    baselines = baseline_errors(prepared, model)
+    model = identification.baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
+    baselines = identification.baseline_errors(prepared, model)
     tell("looking for the nearest parameters that bodies can have")
-    weight = chosen_weight(prepared.examined.campaign, prepared.problem.regression)
+    weight = identification.chosen_weight(prepared.examined.campaign, prepared.problem.regression)
     bodies = {entry.name: nearest(prepared, entry, weight) for entry in judged}
     late = lateness(prepared)
     context = Context(
@@ -395,15 +371,15 @@ def concluded(prepared: ComparisonProblem, answers: tuple[Answer, ...], judged: 
 def verdicts_of(prepared: ComparisonProblem, judged: Results, bodies: Mapping[str, Bodies]) -> dict[str, Verdict]:
     """Decide over the models that the methods would deliver, by the evidence that `identify` has of its own."""
     judging, fitted, examined = prepared.judging, prepared.fitted, prepared.examined
-    noise = noise_errors(prepared)
-    doubts = data_doubts(examined.findings, examined.alignments)
+    noise = identification.noise_errors(prepared)
+    doubts = identification.data_doubts(examined.findings, examined.alignments)
     found = {}
     for entry in judged:
         own, version = bodies[entry.name].delivered, bodies[entry.name].found
-        unseen, over, spread = against_prior(examined, judging, own)
+        unseen, over, spread = identification.against_prior(examined, judging, own)
         assert unseen is not None
         scores = Scores(
-            training=torque_errors(fitted, estimated_torques(fitted, own)).relative_total,
+            training=validate.torque_errors(fitted, validate.estimated_torques(fitted, own)).relative_total,
             same_run=bool(prepared.substitute),
             over_prior=over,
             spread=spread,
@@ -412,9 +388,9 @@ def verdicts_of(prepared: ComparisonProblem, judged: Results, bodies: Mapping[st
             in_amperes=prepared.problem.robot.drive.in_amperes,
             refusal=bodies[entry.name].refused,
             smallest_inertia=entry.smallest_inertia,
-            open_friction=open_friction(prepared.problem.robot, entry.answer.intervals),
+            open_friction=identification.open_friction(prepared.problem.robot, entry.answer.intervals),
             doubts=doubts,
-            **scores_of_unseen(unseen),
+            **identification.scores_of_unseen(unseen),
         )
         found[entry.name] = verdict(scores)
     return found
@@ -426,14 +402,14 @@ def judge_answer(prepared: ComparisonProblem, answer: Answer) -> MethodResult | 
     if estimate is None:
         return None
     robot, judging, fitted = prepared.problem.robot, prepared.judging, prepared.fitted
-    predicted = estimated_torques(judging, estimate)
+    predicted = validate.estimated_torques(judging, estimate)
     return MethodResult(
         answer=answer,
         estimate=estimate,
-        held_out=torque_errors(judging, predicted),
-        training=torque_errors(fitted, estimated_torques(fitted, estimate)),
+        held_out=validate.torque_errors(judging, predicted),
+        training=validate.torque_errors(fitted, validate.estimated_torques(fitted, estimate)),
         residual=judging.y - predicted,
-        smallest_inertia=smallest_inertia(robot, estimate),
+        smallest_inertia=identification.smallest_inertia(robot, estimate),
         driving=driving(robot, estimate),
     )
 
@@ -490,14 +466,14 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
 def nearest(prepared: ComparisonProblem, entry: MethodResult, weight: float) -> Bodies:
     """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
-    found, refused = fit_consistent(prepared.examined.campaign, entry.estimate, weight)
+    found, refused = identification.fit_consistent(prepared.examined.campaign, entry.estimate, weight)
     covariance = None if entry.answer.intervals is None else entry.answer.intervals.covariance
     own = delivered(robot, entry.estimate, covariance, found)
     if found is None:
         return Bodies(np.nan, own, refused or "")
     values = dict(zip((layout(robot).names[k] for k in base_parameters(robot).kept), found.beta, strict=True))
     beta = np.array([values[name] for name in judging.names])
-    return Bodies(torque_errors(judging, judging.W @ beta).relative_total, own, found=found)
+    return Bodies(validate.torque_errors(judging, judging.W @ beta).relative_total, own, found=found)
 
 
 FIRST_S = 1.0  # s over which open-loop errors are reported, too: later ones are of the integration more than the model
@@ -507,7 +483,7 @@ SPAN_S = 2.0  # s of each run that are simulated
 def simulate(prepared: ComparisonProblem, judged: Results, tell: Tell) -> ModelSimulations | None:
     """Simulate every model along the first moving run of each kind; None where none moves."""
     runs = {
-        role: beginning(next(run for run in found if not run.static), SPAN_S)
+        role: identification.beginning(next(run for run in found if not run.static), SPAN_S)
         for role, found in (("fitted", prepared.examined.training), ("held out", prepared.examined.unseen))
         if any(not run.static for run in found)
     }
@@ -522,8 +498,8 @@ def in_open_loop(prepared: ComparisonProblem, judged: Results, runs: Mapping[str
     """Integrate every model under the measured torques alone."""
     robot, rows = prepared.problem.robot, []
     for entry in judged:
-        chi = standard_parameters(robot, entry.estimate)
-        found = open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
+        chi = validate.standard_parameters(robot, entry.estimate)
+        found = validate.open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
         if found.refused:
             rows += [SimulatedRun(entry.name, run.run, role, sentence=found.refused) for role, run in runs.items()]
             continue
@@ -549,13 +525,13 @@ def in_closed_loop(
     problem, robot, servo = prepared.problem, prepared.problem.robot, prepared.problem.servo
     if servo is None:
         return None
-    rows, words = [], controller_words(prepared.examined.campaign)
+    rows, words = [], identification.controller_words(prepared.examined.campaign)
     thin = problem.rows.decimate or (lambda x: x)
     for entry in judged:
-        chi = standard_parameters(robot, entry.estimate)
+        chi = validate.standard_parameters(robot, entry.estimate)
         for role, run in runs.items():
             try:
-                found = closed_loop(robot, chi, [run], servo, rows=problem.rows)
+                found = validate.closed_loop(robot, chi, [run], servo, rows=problem.rows)
                 refused = found.refused
             except ExcitorError as error:
                 refused = str(error)
@@ -658,10 +634,8 @@ def preference(entry: MethodResult, bias: Bias | None) -> tuple[bool, bool, int]
 
 
 def _best(chosen: MethodResult, judged: Results, compared: Differences) -> str:
-    others = sorted(
-        (entry for entry in judged if entry is not chosen),
-        key=lambda entry: (round(entry.error, 6), preference(entry, None)),
-    )
+    rest = [entry for entry in judged if entry is not chosen]
+    others = sorted(rest, key=lambda entry: (round(entry.error, 6), preference(entry, None)))
     error = error_words(chosen.error)
     if not others:
         return f"It is the only method that gave an answer; of torques that it was not fitted to it leaves {error}."

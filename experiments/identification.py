@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from excitor.experiments import logs
 from excitor.experiments.align.channels import check_payload
 from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import (
-    SUBTRACTED,
-    band_findings,
-    dead_zone,
-    filter_sentences,
-    load_torques,
-    read_run_aligned,
-    robot_of_run,
-    settle,
-)
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.experiments.report.html import picked, plain
+from excitor.identify import validate
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
@@ -44,17 +36,7 @@ from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
-from excitor.identify.validate import (
-    Baselines,
-    Errors,
-    Parameters,
-    Validation,
-    estimated_torques,
-    set_baselines,
-    standard_parameters,
-    torque_errors,
-    validate,
-)
+from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
@@ -181,8 +163,8 @@ class Runs:
         """The payload that campaign.toml states, as the runs show it; None where none carried it."""
         if self.campaign.content.payload is None:
             return None
-        robots = {run.name: robot_of_run(self.campaign, run) for run in self.campaign.content.run}
-        off = {name for name, run in self.samples.items() if all(step.name != SUBTRACTED for step in run.steps)}
+        robots = {run.name: logs.robot_of_run(self.campaign, run) for run in self.campaign.content.run}
+        off = {name for name, run in self.samples.items() if all(step.name != logs.SUBTRACTED for step in run.steps)}
         on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None and name not in off}
         weighed = [self._weighed(name, payload) for name, payload in on.items()]
         found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
@@ -194,7 +176,7 @@ class Runs:
         run, robot = self.samples.get(name), replace(self.campaign.robot, payload=payload)
         if name in self.alignments or run is None or run.static:
             return self.alignments[name].load if name in self.alignments else None, []
-        run = replace(run, tau=run.tau + load_torques(robot, payload, run.motion))
+        run = replace(run, tau=run.tau + logs.load_torques(robot, payload, run.motion))
         t = np.arange(len(run)) / run.sample_rate_hz
         return check_payload(MeasuredRun(name, t, run.motion.q, run.tau), robot, run)
 
@@ -350,23 +332,23 @@ def against_prior(runs: Runs, regression: Regression, model: Delivered) -> Judge
     if not runs.campaign.robot.known.any():
         return judged, None, spread
     prior = baselines_of(runs, regression, model).prior
-    residuals = [regression.y - prior, regression.y - estimated_torques(regression, model)]
+    residuals = [regression.y - prior, regression.y - validate.estimated_torques(regression, model)]
     return judged, differences(regression, residuals, 0)[1], spread
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     """Read all runs of a campaign; currents without a law become those of one drive."""
     unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
-    own, logs = settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
+    own, measured = logs.settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
     campaign = replace(own, robot=campaign.robot)
-    read = {run.name: read_run_aligned(own, run, measured=logs.pop(run.name, None)) for run in own.content.run}
+    read = {run.name: logs.read_run_aligned(own, run, measured=measured.pop(run.name, None)) for run in own.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
     bare = robot if campaign.content.payload is None else replace(robot, payload=None)
     campaign = replace(campaign, robot=bare)
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
-    for sentence in filter_sentences(runs):
+    for sentence in logs.filter_sentences(runs):
         tell(sentence)
     found = Runs(
         campaign=campaign,
@@ -408,7 +390,7 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     allow = campaign.content.identify.allow
-    findings = (*allowed(band_findings(runs.campaign), allow), *load_findings(runs), *examine_all(runs))
+    findings = (*allowed(logs.band_findings(runs.campaign), allow), *load_findings(runs), *examine_all(runs))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -457,7 +439,7 @@ def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
     load, robot = runs.load, runs.campaign.robot
     if load is None:
         return some
-    more = [(run.run in load.runs) * load_torques(robot, load.payload, run.motion) for run in some]
+    more = [(run.run in load.runs) * logs.load_torques(robot, load.payload, run.motion) for run in some]
     return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
 
 
@@ -590,7 +572,7 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    return Rows(decimate=thinner(campaign), dead_zone=dead_zone(campaign), settling=settings.settling_s)
+    return Rows(decimate=thinner(campaign), dead_zone=logs.dead_zone(campaign), settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
@@ -644,21 +626,21 @@ def chosen_weight(campaign: OpenCampaign, regression: Regression) -> float:
 def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
     """Find the smallest eigenvalue of the estimated mass matrix over random poses."""
     q = random_motion(robot, 500).q
-    return float(np.linalg.eigvalsh(mass_matrix(robot, q, standard_parameters(robot, estimate))).min())
+    return float(np.linalg.eigvalsh(mass_matrix(robot, q, validate.standard_parameters(robot, estimate))).min())
 
 
 def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
     """Compare predicted with measured torques on a regression's rows, beside the baselines."""
     baselines = baselines_of(runs, regression, model, training=training)
     trained_on = [samples.run for samples in runs.training]
-    return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
+    return validate.validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
 
 
 def baselines_of(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Baselines:
     """Predict torques without identification on a regression's rows; gravity alone is that of a model."""
     campaign, own = runs.campaign, runs.training if training else runs.unseen
-    chi = standard_parameters(campaign.robot, model)
-    return set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
+    chi = validate.standard_parameters(campaign.robot, model)
+    return validate.set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
 
 
 def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regression: Regression) -> FloatArray | None:
@@ -771,7 +753,7 @@ def by_run_data(result: IdentifiedModel) -> tuple[dict[str, Any], ...]:
         for number, name in enumerate(regression.runs)
         if (regression.run == number).any()
         for own in [pick_rows(regression, regression.run == number)]
-        for errors in [torque_errors(own, estimated_torques(own, result.delivered))]
+        for errors in [validate.torque_errors(own, validate.estimated_torques(own, result.delivered))]
     )
 
 
@@ -779,7 +761,9 @@ def unconstrained_data(result: IdentifiedModel) -> dict[str, float | None]:
     """Write the errors of the estimate without consistency, which stands beside the model."""
     regressions = {"training": result.known, "held_out": result.unseen}
     return {
-        name: None if one is None else torque_errors(one, estimated_torques(one, result.estimate)).relative_total
+        name: None
+        if one is None
+        else validate.torque_errors(one, validate.estimated_torques(one, result.estimate)).relative_total
         for name, one in regressions.items()
     }
 
@@ -824,7 +808,7 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
     now, then = provenance(campaign), model.provenance
     read = then.get("sha256")
     listed = read if isinstance(read, dict) else {}
-    changed = [name for name, digest in now["sha256"].items() if listed.get(name) != digest]
+    changed = [name for name, one in now["sha256"].items() if listed.get(name) != one]
     changed += [name for name in listed if name not in now["sha256"]]
     if then.get("prior_sha256") != now.get("prior_sha256"):
         changed.append("the arm's model")
@@ -864,7 +848,7 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
     """Collect versions and the digests of all files that were read; a payload's arm may be in another folder."""
     prior = campaign.content.prior if campaign.content.task == "payload" else None
-    arm = {} if prior is None else {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
+    arm = {} if prior is None else {"prior": prior, "prior_sha256": digest(campaign.folder / prior)}
     return {
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
@@ -877,18 +861,20 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
 def file_digests(campaign: OpenCampaign) -> dict[str, str]:
     """Hash every file that an identification reads, named from the campaign's folder."""
     own = reversed(read_content(campaign.robot_source).files)
-    logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
-    read = [campaign.folder / FILE, *own, *logs]
+    recorded = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
+    read = [campaign.folder / FILE, *own, *recorded]
     targets = {run.program.partition("/")[0] for run in campaign.content.run if run.program is not None}
     read += [campaign.folder / PROGRAMS / target / MANIFEST for target in sorted(targets)]
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
-    return {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)}
+    return {str(path.relative_to(campaign.folder)): digest(path) for path in dict.fromkeys(read)}
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(path: Path) -> str:
+    """Compute the digest of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges
@@ -972,7 +958,7 @@ def servo_of(
 ) -> Servo | None:
     """Build a controller with the model of least squares, or else the prior; None where neither has a mass."""
     try:
-        chi = standard_parameters(robot, wls(compress(regression)))
+        chi = validate.standard_parameters(robot, wls(compress(regression)))
     except RankDeficient:
         chi = prior(robot)
     return tuned_servo(robot, runs, chi, stated) or tuned_servo(robot, runs, prior(robot), stated)
@@ -1040,7 +1026,7 @@ def part(run: Samples, span: slice, words: str) -> Samples:
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:
     """Compute the errors of the baselines on the same equations."""
     torques = {"zero": found.zero, "gravity only": found.gravity, "prior model": found.prior}
-    return {name: torque_errors(prepared.judging, tau) for name, tau in torques.items()}
+    return {name: validate.torque_errors(prepared.judging, tau) for name, tau in torques.items()}
 
 
 def noise_errors(prepared: ComparisonProblem) -> tuple[list[float], float] | None:
@@ -1085,20 +1071,14 @@ def tuned_servo(
     fast = rate * max(1, int(np.ceil(RATE_HZ / rate - 1e-9)))
     if stated is None:
         stated = StatedController(bandwidth_hz=BANDWIDTH_HZ)
-    masses, bandwidth = mass_matrix(robot, poses_of(moving), chi), stated.bandwidth_hz or BANDWIDTH_HZ
+    masses, damping = mass_matrix(robot, poses_of(moving), chi), stated.damping_ratio
+    bandwidth, rate = stated.bandwidth_hz or BANDWIDTH_HZ, stated.rate_hz or fast
     if stated.kp is not None and {len(stated.kp), len(stated.kd or ())} != {robot.n_joints}:
         raise ExcitorError(
             f"[identify] controller: kp has {len(stated.kp)} entries and kd {len(stated.kd or ())}, expected "
             f"{robot.n_joints}, one for each of {', '.join(robot.joint_names)}"
         )
-    tuned = servo_for(
-        robot,
-        moving[0].motion,
-        bandwidth_hz=bandwidth,
-        damping=stated.damping_ratio,
-        chi=chi,
-        rate_hz=stated.rate_hz or fast,
-    )
+    tuned = servo_for(robot, moving[0].motion, bandwidth_hz=bandwidth, damping=damping, chi=chi, rate_hz=rate)
     servo = replace(
         tuned,
         kp=tuned.kp if stated.kp is None else np.array(stated.kp),

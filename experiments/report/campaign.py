@@ -234,16 +234,8 @@ def _checks(run: str, found: Sequence[Entry], joints: Sequence[str]) -> dict[str
 
 
 UNITS = {"hz": "Hz", "s": "s", "percent": "%", "deg": "°"}
-NAMES = {
-    "excitor": "excitor",
-    "python": "Python",
-    "numpy": "NumPy",
-    "scipy": "SciPy",
-    "cvxpy": "CVXPY",
-    "robot": "robot",
-    "design_seed": "seed of the plan",
-    "seed": "seed of the intervals",
-}
+NAMES = {"excitor": "excitor", "python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cvxpy": "CVXPY"}
+NAMES |= {"robot": "robot", "design_seed": "seed of the plan", "seed": "seed of the intervals"}
 
 
 def processing_context(data: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ Curves are reduced to a bounded size by the least and greatest value of each seg
 repeated from what each stage recorded; simulated logs are recognised by their digests.
 """
 
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -294,7 +293,7 @@ def provenance_data(evidence: Evidence, commands: Sequence[str], design: Data | 
     settings = {} if evidence.model.fitted is None else evidence.model.fitted.interval_settings
     file = campaign.folder / DESIGN
     if design is not None and file.is_file():
-        known["sha256"] = known["sha256"] | {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
+        known["sha256"] = known["sha256"] | {DESIGN: identification.digest(file)}
     return known | {
         **{name: _version(name) for name in ("scipy", "cvxpy")},
         "robot": str(campaign.content.robot),
@@ -348,7 +347,7 @@ def simulated_runs(campaign: OpenCampaign) -> list[dict[str, Any]]:
     for run in campaign.content.run:
         target = "" if run.program is None else run.program.partition("/")[0]
         mark = _mark(campaign.folder, target) if target else {}
-        files = {_digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
+        files = {identification.digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
         if files and files <= _written(mark):
             faults = mark.get("faults")
             found.append(
@@ -372,11 +371,6 @@ def _mark(folder: Path, target: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fault(fault: Any) -> str:

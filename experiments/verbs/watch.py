@@ -50,7 +50,7 @@ NOTABLE = 3.0  # sigmas
 class Screen:
     """Shows cycles as they come: a table on a terminal, JSON lines where asked, else sentences."""
 
-    def __init__(self, session: Session, tell: Tell, *, lines: bool, live: bool) -> None:
+    def __init__(self, session: Session, tell: Tell, *, lines: bool = False, live: bool = False) -> None:
         self.session, self.tell, self.lines = session, tell, lines
         self.live: Live | None = None
         if live and not lines:
@@ -102,23 +102,16 @@ def run_watch(
 
 
 def watch_logs(
-    folder: Path,
-    log: Path | None,
-    *,
-    tell: Tell,
-    once: bool,
-    interval: float = 1.0,
-    lines: bool = False,
-    live: bool = False,
+    folder: Path, log: Path | None, *, tell: Tell, once: bool, interval: float = 1.0, **shown: bool
 ) -> tuple[Session, WatchTotals, dict[str, Any]]:
-    """Watch until interrupted, or `once` what is there; the last is the summary for scripts."""
+    """Watch until interrupted, or `once` what is there, `shown` as on a `Screen`; the last is the summary."""
     campaign = open_campaign(folder)
     session, before, note = read_state(open_basis(campaign))
     if note:
         tell(note)
     source = open_source(campaign, log, before)
     seen = WatchTotals()
-    screen = Screen(session, tell, lines=lines, live=live)
+    screen = Screen(session, tell, **shown)
     with screen.live or nullcontext():
         try:
             _watch(session, source, screen, seen, once=once, interval=interval)

@@ -3,7 +3,6 @@
 Samples are cut into cycles as they come: by the plan's period, or where the motion repeats itself.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
-from excitor.experiments.identification import rows_of
+from excitor.experiments.identification import digest, rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.report.html import picked
@@ -99,8 +98,7 @@ def open_basis(campaign: OpenCampaign) -> Basis:
         what = change.watched(held, model.names, model.values, sigma)
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify again") from None
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Basis(campaign, model, digest, what, rows_of(campaign))
+    return Basis(campaign, model, digest(path), what, rows_of(campaign))
 
 
 def begin_session(basis: Basis) -> Session:

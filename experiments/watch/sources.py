@@ -19,20 +19,7 @@ from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.logs import read_run_aligned
 from excitor.experiments.report.html import picked
-from excitor.experiments.watch.session import (
-    Basis,
-    Cutter,
-    Session,
-    add,
-    begin_segment,
-    begin_session,
-    cut,
-    declared_of,
-    drift,
-    follows,
-    run_of,
-    samples_of,
-)
+from excitor.experiments.watch import session as watch
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
 from excitor.identify.logs.declared import ColumnMap
@@ -89,7 +76,7 @@ class GrowingLog:
     path: Path
     run: Run
     declared: ColumnMap
-    cutter: Cutter
+    cutter: watch.Cutter
     place: Place = field(default_factory=Place)
     begun: list[tuple[int, Place]] = field(default_factory=list)  # of waiting samples: first index, and place
     added: int = 0
@@ -117,7 +104,7 @@ class GrowingLog:
     def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
-            begin_segment(self.cutter)
+            watch.begin_segment(self.cutter)
             yield Batch(notes=(f"{self.path.name} begins anew: read from its start",))
         if not self.checked:
             check_followed(self.path, self.declared)
@@ -148,7 +135,7 @@ class GrowingLog:
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
-        begin_segment(self.cutter, same_log=True)
+        watch.begin_segment(self.cutter, same_log=True)
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
@@ -159,13 +146,15 @@ class GrowingLog:
         if not len(t):
             return Batch()
         notes = []
-        if not follows(self.cutter, t):
+        if not watch.follows(self.cutter, t):
             notes.append(f"{self.path.name}: samples are missing before {t[0]:.3f} s; cycles are cut anew from there")
-            begin_segment(self.cutter, same_log=True)
+            watch.begin_segment(self.cutter, same_log=True)
         self.begun.append((self.added - skipped, piece.before))
-        add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
+        watch.add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
-        cycles = tuple((samples_of(self.campaign, self.run, one), self.path.name, one.t) for one in cut(self.cutter))
+        cycles = tuple(
+            (watch.samples_of(self.campaign, self.run, one), self.path.name, one.t) for one in watch.cut(self.cutter)
+        )
         if cycles:
             self.came, self.blind = self.cutter.gone, False
         if not self.blind and self.cutter.template is not None:
@@ -204,7 +193,7 @@ class LogFolder:
     ignored: frozenset[str]  # names of logs that the model was made from
     taken: set[str] = field(default_factory=set)
     growing: dict[str, str] = field(default_factory=dict)
-    cutters: dict[str, Cutter] = field(default_factory=dict)
+    cutters: dict[str, watch.Cutter] = field(default_factory=dict)
 
     @property
     def left_out(self) -> int:
@@ -234,8 +223,8 @@ class LogFolder:
             yield batch
 
     def _read(self, path: Path) -> Batch:
-        run = run_of(self.campaign, path)
-        declared = declared_of(self.campaign, run)
+        run = watch.run_of(self.campaign, path)
+        declared = watch.declared_of(self.campaign, run)
         if run.program is not None:
             folder = self.campaign.folder.resolve()
             if not path.resolve().is_relative_to(folder):
@@ -245,13 +234,15 @@ class LogFolder:
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
-        begin_segment(cutter)
+        watch.begin_segment(cutter)
         log = read_log(path, declared, self.campaign.robot.joint_names)
         piece = _piece(self.campaign.robot, log, Place(), Place())
         ahead = path.stat().st_mtime - float(piece.t[-1])
-        add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
-        cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
-        begin_segment(cutter)
+        watch.add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
+        cycles = tuple(
+            (watch.samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in watch.cut(cutter, ended=True)
+        )
+        watch.begin_segment(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
@@ -285,17 +276,17 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
         ) from None
 
 
-def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:
+def cutter_of(campaign: OpenCampaign, run: Run) -> watch.Cutter:
     """Build a cutter with the settings of a run of the campaign."""
     margin = campaign.content.processing.drop_ends
-    return Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
+    return watch.Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
 
 
 def _file(campaign: OpenCampaign, path: Path, known: Mapping[str, Any]) -> GrowingLog:
-    run = run_of(campaign, path)
+    run = watch.run_of(campaign, path)
     if run.program is not None:
         raise InvalidLog(path, "is of a program, which is held against its plan when it is complete; watch its folder")
-    source = GrowingLog(campaign, path, run, declared_of(campaign, run), cutter_of(campaign, run))
+    source = GrowingLog(campaign, path, run, watch.declared_of(campaign, run), cutter_of(campaign, run))
     if known:
         source.place, source.skipping = place_of(known["place"]), max(0, int(known["dealt_with"]))
         restore_cutter(source.cutter, known["cutter"])
@@ -453,7 +444,7 @@ _ESTIMATE = ("values", "V", "d", "variance", "squares")
 _ARRAYS = ("first", "level", "trend", "spread", "reference", "wander", "sums", "last", "alike")
 
 
-def write_state(session: Session, source: Mapping[str, Any]) -> None:
+def write_state(session: watch.Session, source: Mapping[str, Any]) -> None:
     """Write what was learned, and how far the source was read."""
     data = {
         "schema": SCHEMA,
@@ -467,17 +458,17 @@ def write_state(session: Session, source: Mapping[str, Any]) -> None:
     write_atomically(session.basis.campaign.folder / FILE, json.dumps(data, allow_nan=False) + "\n")
 
 
-def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
+def read_state(basis: watch.Basis) -> tuple[watch.Session, dict[str, Any], str]:
     """Read the state: session, source, and a note where nothing can be resumed."""
     path = basis.campaign.folder / FILE
-    fresh = begin_session(basis)
+    fresh = watch.begin_session(basis)
     if not path.exists():
         return fresh, {}, ""
     data = read_json(path, SCHEMA, made_by=f"excitor watch {basis.campaign.folder}")
     if data.get("model_sha256") != basis.model_digest or data.get("robot") != basis.campaign.robot.name:
         return fresh, {}, "model.json has changed since the last watch: everything is learned anew"
     try:
-        session = Session(
+        session = watch.Session(
             basis,
             _estimate(data["estimate"], fresh.estimate),
             {str(name): _detector(entry, basis) for name, entry in data["detectors"].items()},
@@ -499,13 +490,13 @@ def place_of(data: Mapping[str, Any]) -> Place:
     return place
 
 
-def cutter_data(cutter: Cutter) -> dict[str, Any]:
+def cutter_data(cutter: watch.Cutter) -> dict[str, Any]:
     """Write how cycles are cut; samples that wait are read again."""
     template = None if cutter.template is None else np.round(cutter.template, 9).tolist()
     return picked(cutter, "period rate begins lost sure left_out") | {"template": template}
 
 
-def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
+def restore_cutter(cutter: watch.Cutter, data: Mapping[str, Any]) -> None:
     """Restore how cycles were cut, if the period is still the same."""
     if data["period"] != cutter.period:
         return
@@ -523,7 +514,7 @@ def _detector_data(detector: Detector) -> dict[str, Any]:
     return picked(detector, "seen=n_cycles since worth=effective_cycles stepped warming") | arrays
 
 
-def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
+def _detector(data: Mapping[str, Any], basis: watch.Basis) -> Detector:
     new = begin(basis.what.groups)
     suspected = np.array(data["suspected"], dtype=bool)
     if suspected.shape != (len(new.groups),):
@@ -564,7 +555,7 @@ def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     return f"cycle {cycle['cycle']} ({cycle['log']}, {cycle['at_s']:.1f} s): {first['sentence']}{also}"
 
 
-def summary_data(session: Session, new: int, alarms: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
+def summary_data(session: watch.Session, new: int, alarms: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
     """Write the watch's results for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
@@ -576,5 +567,5 @@ def summary_data(session: Session, new: int, alarms: list[dict[str, Any]], probl
         "new_alarms": alarms,
         "alarms": session.alarms,
         "problems": problems,
-        "parameters": drift(session),
+        "parameters": watch.drift(session),
     }
