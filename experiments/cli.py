@@ -28,15 +28,21 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Where = Path | None
+Name = str | None
+Names = list[str] | None
+Language = Literal["c", "st", "python"] | None
+Form = Literal["toml"] | None
+Task = Literal["arm", "payload"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Files = Annotated[
-    Path | None,
+    Where,
     typer.Option(exists=True, file_okay=False, metavar="DIR", help="Allow files of one more folder, for this call."),
 ]
 
 
 def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the option --files: the folder outside its own that files may be read from, this once."""
+    """Add a verb that has the option --files: a folder outside its own that files may be read from, this once."""
 
     @functools.wraps(verb)
     def read_files(*args: Any, files: Path | None = None, **options: Any) -> None:
@@ -49,7 +55,7 @@ def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
     added = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Files)
     read_files.__signature__ = own.replace(parameters=[*own.parameters.values(), added])  # type: ignore[attr-defined]
     read_files.__annotations__ = {**verb.__annotations__, "files": Files}
-    return read_files
+    return app.command(verb.__name__.partition("_")[0])(read_files)
 
 
 def main() -> None:
@@ -86,34 +92,15 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
         raise typer.Exit
 
 
-class Language(StrEnum):
-    """Languages that the inverse dynamics are written in."""
-
-    c = "c"
-    st = "st"
-    python = "python"
-
-
-class RobotForm(StrEnum):
-    """Files that a robot is written to."""
-
-    toml = "toml"
-
-
-@app.command()
 @reads_files
 def robots(
-    source: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")
-    ] = None,
-    lock: Annotated[list[str] | None, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
-    export: Annotated[Language | None, typer.Option(help="Write the inverse dynamics as code.")] = None,
+    source: Annotated[Name, typer.Argument(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")] = None,
+    lock: Annotated[Names, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
+    export: Annotated[Language, typer.Option(help="Write the inverse dynamics as code.")] = None,
     equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Count what the models cost to evaluate.")] = False,
-    to: Annotated[
-        RobotForm | None, typer.Option(help="Write the robot as a file, with where figures are from.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
+    to: Annotated[Form, typer.Option(help="Write the robot as a file, with where figures are from.")] = None,
+    out: Annotated[Where, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
     parameters: Annotated[bool, typer.Option("--parameters", help="List base parameters and regroupings.")] = False,
     presets: Annotated[bool, typer.Option("--presets", help="List arms whose figures a URDF gets by default.")] = False,
     as_json: Json = False,
@@ -148,7 +135,7 @@ def robots(
     elif to is not None:
         write_robot(source, out, as_json)
     elif requested:
-        show_model(source, None if export is None else export.value, equations, out, as_json)
+        show_model(source, export, equations, out, as_json)
     elif not show_robot(source, lock or [], parameters, as_json):
         raise typer.Exit(1)
 
@@ -175,22 +162,12 @@ def announce_compilation() -> None:
         typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
 
 
-class Task(StrEnum):
-    """Task of a campaign."""
-
-    arm = "arm"
-    payload = "payload"
-
-
-@app.command()
 @reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
-    task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = Task.arm,
-    prior: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")
-    ] = None,
+    task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = "arm",
+    prior: Annotated[Where, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a campaign: a folder with a commented campaign.toml.
@@ -206,10 +183,9 @@ def init(
     from excitor.robots.lint import gaps
     from excitor.robots.load import load
 
-    path, missing = begin(folder, robot, task.value, prior), gaps(load(robot))
+    path, missing = begin(folder, robot, task, prior), gaps(load(robot))
     if as_json:
-        data = {"campaign": str(path), "missing": missing}
-        typer.echo(json.dumps(data, indent=2))
+        typer.echo(json.dumps({"campaign": str(path), "missing": missing}, indent=2))
         return
     typer.echo(f"wrote {path}")
     if missing:
@@ -219,7 +195,6 @@ def init(
     typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
 
 
-@app.command()
 @reads_files
 def design(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
@@ -249,8 +224,7 @@ def design(
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
-    code = run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick))
-    if code:
+    if code := run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick)):
         raise typer.Exit(code)
 
 
@@ -260,7 +234,6 @@ class Refusal(StrEnum):
     no_go = "no-go"
 
 
-@app.command()
 @reads_files
 def emit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
@@ -296,12 +269,11 @@ def emit(
     from excitor.experiments.verbs.emit import run_emit
 
     announce_compilation()
-    allowed = tuple(one.value for one in allow or ())
-    if not run_emit(folder, Request(tuple(target), approximate, spacing, loss / 100.0, motion_only, allowed), as_json):
+    request = Request(tuple(target), approximate, spacing, loss / 100.0, motion_only, tuple(map(str, allow or ())))
+    if not run_emit(folder, request, as_json):
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")], as_json: Json = False
@@ -321,16 +293,14 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As `excitor compare` names them; none: the campaign's, or wls.")
+        Name, typer.Option(metavar="NAME", help="As `excitor compare` names them; none: the campaign's, or wls.")
     ] = None,
     allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A refusal of the data to pass over, as it names itself; repeatable."),
+        Names, typer.Option(metavar="NAME", help="A refusal of the data to pass over, as it names itself; repeatable.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -354,15 +324,14 @@ def identify(
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[
-        list[str] | None, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
+        Names, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
     ] = None,
     fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="NAME[:JOINT]", help="Fault to inject; repeatable.")
+        Names, typer.Option("--fault", metavar="NAME[:JOINT]", help="Fault to inject; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
@@ -386,15 +355,11 @@ def simulate(
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    targets, faults = target or (), fault or ()
-    good = run_simulate(
-        folder, as_json, targets=targets, fault=faults, seed=seed, dry=dry, fresh=fresh, engine=engine, payload=payload
-    )
-    if not good:
+    given: dict[str, Any] = {"seed": seed, "dry": dry, "fresh": fresh, "engine": engine, "payload_kg": payload}
+    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), **given):
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")], as_json: Json = False
@@ -415,12 +380,11 @@ def status(
     typer.echo(advice(stages))
 
 
-@app.command()
 @reads_files
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="OTHER", help="A second campaign, to compare with the first.")
+        Where, typer.Argument(metavar="OTHER", help="A second campaign, to compare with the first.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print the page to report.pdf as well.")] = False,
     tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
@@ -445,7 +409,6 @@ def report(
         run_report(folder, as_json, pdf=pdf, tracking=tracking)
 
 
-@app.command("next")
 @reads_files
 def next_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
@@ -466,9 +429,7 @@ def next_run(
 
 @app.command()
 def demo(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where to write; none: a temporary folder.")
-    ] = None,
+    folder: Annotated[Where, typer.Argument(metavar="DIR", help="Where to write; none: a temporary folder.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run all stages on the built-in TX-40 in about a minute.
@@ -486,24 +447,19 @@ def demo(
         typer.echo(to_json(report))
 
 
-@app.command()
 @reads_files
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
-    format: Annotated[
-        list[str] | None, typer.Option("--format", metavar="NAME", help="Repeatable; none: list them.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write; none: DIR/exports.")] = None,
-    mjcf: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own MuJoCo file, to be filled.")] = None,
+    format: Annotated[Names, typer.Option("--format", metavar="NAME", help="Repeatable; none: list them.")] = None,
+    out: Annotated[Where, typer.Option(metavar="FOLDER", help="Where to write; none: DIR/exports.")] = None,
+    mjcf: Annotated[Where, typer.Option(metavar="FILE", help="Your own MuJoCo file, to be filled.")] = None,
     from_link: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Load: all that moves with this link, not the payload.")
+        Name, typer.Option(metavar="NAME", help="Load: all that moves with this link, not the payload.")
     ] = None,
-    flange: Annotated[
-        str | None, typer.Option(metavar="FRAME", help="Load: the robot's frame that is the flange.")
-    ] = None,
+    flange: Annotated[Name, typer.Option(metavar="FRAME", help="Load: the robot's frame that is the flange.")] = None,
     point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
     allow: Annotated[
-        list[str] | None, typer.Option(metavar="do-not-use", help="Export a model, too, that must not be used.")
+        Names, typer.Option(metavar="do-not-use", help="Export a model, too, that must not be used.")
     ] = None,
     with_tool: Annotated[
         bool, typer.Option("--with-tool/--without-tool", help="The arm with the load that campaign.toml states.")
@@ -532,11 +488,10 @@ def export(
         raise typer.BadParameter(f"{min(unknown)!r} is not {DO_NOT_USE}", param_hint="--allow")
     for form in formats:
         if form not in FORMATS:
-            known = f"{choice(form, FORMATS)}"
-            raise typer.BadParameter(f"{form!r} is not one of {known}", param_hint="--format")
-    given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
-    for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
-        if is_given and formats and not set(needs) & set(formats):
+            raise typer.BadParameter(f"{form!r} is not one of {choice(form, FORMATS)}", param_hint="--format")
+    given = (mjcf, from_link, flange, point_mass or None)
+    for value, (name, needs) in zip(given, OPTIONS.items(), strict=True):
+        if value is not None and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
     options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), allowed, with_tool)
     if not formats:
@@ -547,8 +502,7 @@ def export(
                 for x in found
             ]
             typer.echo(json.dumps({"formats": listed}, indent=2))
-            return
-        for one in found:
+        for one in () if as_json else found:
             typer.echo(f"{one.format:8} {(one.refused and 'cannot be written: ' + one.refused) or one.file}")
         return
     written, doubts = run(folder, formats, options)
@@ -566,9 +520,9 @@ def export(
 
 @app.command()
 def study(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write plots and tables.")] = None,
+    name: Annotated[Name, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
+    data: Annotated[Where, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
+    out: Annotated[Where, typer.Option(metavar="DIR", help="Where to write plots and tables.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -606,13 +560,10 @@ def show_report(report: "Report", as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 @reads_files
 def compare(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
-    method: Annotated[
-        list[str] | None, typer.Option("--method", metavar="NAME", help="Repeatable; none: all of them.")
-    ] = None,
+    method: Annotated[Names, typer.Option("--method", metavar="NAME", help="Repeatable; none: all of them.")] = None,
     as_json: Json = False,
 ) -> None:
     """Fit with every estimator, and recommend one of the models.
@@ -634,12 +585,11 @@ def compare(
     run_compare(folder, as_json, method or ())
 
 
-@app.command()
 @reads_files
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
     log: Annotated[
-        Path | None,
+        Where,
         typer.Option(
             metavar="PATH", help="A text log that grows, or a folder of complete logs; none: what is new in DIR/logs."
         ),
@@ -669,8 +619,7 @@ def watch(
     from excitor.experiments.verbs.watch import run_watch
 
     announce_compilation()
-    code = run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines)
-    if code:
+    if code := run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines):
         raise typer.Exit(code)
 
 

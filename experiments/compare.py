@@ -6,38 +6,20 @@ direct drives, under a controller for geared robots. Dissenting methods are expl
 by symptoms in the data: delays, outliers and friction that the model does not have.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from excitor.experiments import identification
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.identification import (
-    ComparisonProblem,
-    Tell,
-    UnusableData,
-    against_prior,
-    allowed,
-    baseline_errors,
-    baselines_of,
-    beginning,
-    chosen_weight,
-    controller_words,
-    data_doubts,
-    fit_consistent,
-    impossible_values,
-    noise_errors,
-    open_friction,
-    prepare,
-    scores_of_unseen,
-    seconds_of,
-    smallest_inertia,
-)
+from excitor.experiments.identification import ComparisonProblem, Tell, UnusableData, prepare, seconds_of
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
-from excitor.experiments.report.html import MINUS, entries, percent, show, subtable
+from excitor.experiments.report.html import MINUS, entries, percent, picked, plain, show, subtable
+from excitor.identify import validate
 from excitor.identify.consistent import ConsistentEstimate, Delivered, delivered
 from excitor.identify.diagnose import Finding, delay, several, usable
 from excitor.identify.estimate import Estimate
@@ -46,14 +28,6 @@ from excitor.identify.intervals import Intervals, whiteness
 from excitor.identify.methods import METHODS, SIMULATING, Answer, answer
 from excitor.identify.regression import Regression, subset
 from excitor.identify.samples import Samples
-from excitor.identify.validate import (
-    Errors,
-    closed_loop,
-    estimated_torques,
-    open_loop,
-    standard_parameters,
-    torque_errors,
-)
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
@@ -80,8 +54,8 @@ class MethodResult:
 
     answer: Answer
     estimate: Estimate
-    held_out: Errors
-    training: Errors
+    held_out: validate.Errors
+    training: validate.Errors
     residual: FloatArray  # (n_rows,) of the judging equations
     smallest_inertia: float  # eigenvalue of M(q) over random poses
     driving: tuple[str, ...]  # friction estimated below 0, which would drive its joint
@@ -100,6 +74,10 @@ class MethodResult:
     def possible(self) -> bool:
         """True if the model passes two physical checks: M(q) positive definite, friction resists."""
         return self.smallest_inertia > 0.0 and not self.driving
+
+
+Results = Sequence[MethodResult]  # of the methods that answered
+Differences = Mapping[str, Difference]  # to the least held-out error, by method
 
 
 @dataclass(frozen=True)
@@ -153,16 +131,8 @@ class ModelSimulations:
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        return {
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "error_title": self.error_title,
-            "first_title": self.first_title,
-            "rows": [
-                asdict(row) | {key: finite(getattr(row, key)) for key in ("error", "error_first", "until")}
-                for row in self.rows
-            ],
-        }
+        rows = [plain(asdict(row)) for row in self.rows]
+        return picked(self, "kind sentence error_title first_title") | {"rows": rows}
 
 
 @dataclass(frozen=True)
@@ -248,8 +218,8 @@ class Comparison:
     judged: tuple[MethodResult, ...]  # of the methods that answered
     bodies: Mapping[str, Bodies]  # physically consistent versions, by method
     pairs: tuple[Pair, ...]
-    differences: Mapping[str, Difference]  # to the least held-out error, by method
-    baselines: Mapping[str, Errors]
+    differences: Differences
+    baselines: Mapping[str, validate.Errors]
     bias: Bias | None
     recommendation: Recommendation
     beliefs: tuple[str, ...]
@@ -292,7 +262,7 @@ class Comparison:
 
 def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Comparison:
     """Run methods, by default all, on the same data; UnusableData where these would mislead."""
-    named(methods)
+    named(methods)  # before the logs are read
     return compare_prepared(prepare(campaign, tell), methods, tell)
 
 
@@ -301,9 +271,15 @@ def compare_prepared(
 ) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    answers = tuple(reported(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
+    answers: tuple[Answer, ...] = ()
+    judged: list[MethodResult] = []
+    for name in chosen:
+        answers = (*answers, found := answered(name, prepared, requested=bool(methods)))
+        result = judge_answer(prepared, found)
+        judged += [] if result is None else [result]
+        said = f"refused: {found.refused}" if result is None else f"{error_words(result.error)} held out"
+        tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
     check_values(prepared, answers)
-    judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
         reasons = "; ".join(f"{entry.method}: {entry.refused}" for entry in answers)
         raise ExcitorError(f"no method gave an answer ({reasons})")
@@ -330,15 +306,7 @@ def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> An
         return Answer(method, None, None, refused=UNCONTROLLED)
     found = answer(method, problem)
     if method in SIMULATING and problem.servo is not None and found.estimate is not None:
-        return replace(found, notes=(*found.notes, controller_words(prepared.examined.campaign)))
-    return found
-
-
-def reported(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
-    """Report a method's result."""
-    judged = judge_answer(prepared, found)
-    said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
-    tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
+        return replace(found, notes=(*found.notes, identification.controller_words(prepared.examined.campaign)))
     return found
 
 
@@ -350,33 +318,33 @@ def check_values(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None
     if reference.intervals is None:
         return
     robot, settings = prepared.problem.robot, prepared.examined.campaign.content.identify
-    findings = allowed(impossible_values(robot, reference.intervals, prepared.examined.training), settings.allow)
+    findings = identification.allowed(
+        identification.impossible_values(robot, reference.intervals, prepared.examined.training), settings.allow
+    )
     if not usable(findings):
         raise UnusableData((*prepared.examined.findings, *findings))
 
 
-def concluded(
-    prepared: ComparisonProblem, answers: tuple[Answer, ...], judged: Sequence[MethodResult], tell: Tell
-) -> Comparison:
+def concluded(prepared: ComparisonProblem, answers: tuple[Answer, ...], judged: Results, tell: Tell) -> Comparison:
     """Build the comparison's conclusions."""
     robot, bias = prepared.problem.robot, bias_of(answers, prepared.problem.references is not None)
     best = min(range(len(judged)), key=lambda k: judged[k].error)
     found = differences(prepared.judging, [entry.residual for entry in judged], best)
     compared = {entry.name: difference for entry, difference in zip(judged, found, strict=True)}
-    model = baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
-    baselines = baseline_errors(prepared, model)
+    model = identification.baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
+    baselines = identification.baseline_errors(prepared, model)
     tell("looking for the nearest parameters that bodies can have")
-    weight = chosen_weight(prepared.examined.campaign, prepared.problem.regression)
+    weight = identification.chosen_weight(prepared.examined.campaign, prepared.problem.regression)
     bodies = {entry.name: nearest(prepared, entry, weight) for entry in judged}
     late = lateness(prepared)
     context = Context(
         others={name: errors.relative_total for name, errors in baselines.items()},
         bodies={name: found.total for name, found in bodies.items() if not found.refused},
         substitute=bool(prepared.substitute),
-        joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
+        joints=joints_of(prepared.judging),
         late=late,
+        verdicts=verdicts_of(prepared, judged, bodies),
     )
-    context = replace(context, verdicts=verdicts_of(prepared, judged, bodies))
     advice = recommend(judged, compared, bias, context)
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
@@ -400,20 +368,18 @@ def concluded(
     )
 
 
-def verdicts_of(
-    prepared: ComparisonProblem, judged: Sequence[MethodResult], bodies: Mapping[str, Bodies]
-) -> dict[str, Verdict]:
+def verdicts_of(prepared: ComparisonProblem, judged: Results, bodies: Mapping[str, Bodies]) -> dict[str, Verdict]:
     """Decide over the models that the methods would deliver, by the evidence that `identify` has of its own."""
     judging, fitted, examined = prepared.judging, prepared.fitted, prepared.examined
-    noise = noise_errors(prepared)
-    doubts = data_doubts(examined.findings, examined.alignments)
+    noise = identification.noise_errors(prepared)
+    doubts = identification.data_doubts(examined.findings, examined.alignments)
     found = {}
     for entry in judged:
         own, version = bodies[entry.name].delivered, bodies[entry.name].found
-        unseen, over, spread = against_prior(examined, judging, own)
+        unseen, over, spread = identification.against_prior(examined, judging, own)
         assert unseen is not None
         scores = Scores(
-            training=torque_errors(fitted, estimated_torques(fitted, own)).relative_total,
+            training=validate.torque_errors(fitted, validate.estimated_torques(fitted, own)).relative_total,
             same_run=bool(prepared.substitute),
             over_prior=over,
             spread=spread,
@@ -422,9 +388,9 @@ def verdicts_of(
             in_amperes=prepared.problem.robot.drive.in_amperes,
             refusal=bodies[entry.name].refused,
             smallest_inertia=entry.smallest_inertia,
-            open_friction=open_friction(prepared.problem.robot, entry.answer.intervals),
+            open_friction=identification.open_friction(prepared.problem.robot, entry.answer.intervals),
             doubts=doubts,
-            **scores_of_unseen(unseen),
+            **identification.scores_of_unseen(unseen),
         )
         found[entry.name] = verdict(scores)
     return found
@@ -436,14 +402,14 @@ def judge_answer(prepared: ComparisonProblem, answer: Answer) -> MethodResult | 
     if estimate is None:
         return None
     robot, judging, fitted = prepared.problem.robot, prepared.judging, prepared.fitted
-    predicted = estimated_torques(judging, estimate)
+    predicted = validate.estimated_torques(judging, estimate)
     return MethodResult(
         answer=answer,
         estimate=estimate,
-        held_out=torque_errors(judging, predicted),
-        training=torque_errors(fitted, estimated_torques(fitted, estimate)),
+        held_out=validate.torque_errors(judging, predicted),
+        training=validate.torque_errors(fitted, validate.estimated_torques(fitted, estimate)),
         residual=judging.y - predicted,
-        smallest_inertia=smallest_inertia(robot, estimate),
+        smallest_inertia=identification.smallest_inertia(robot, estimate),
         driving=driving(robot, estimate),
     )
 
@@ -454,7 +420,7 @@ def driving(robot: Robot, estimate: Estimate) -> tuple[str, ...]:
     return tuple(name for name in estimate.names if name in resists and estimate.value(name) < 0.0)
 
 
-def pairs(judging: Regression, judged: Sequence[MethodResult]) -> tuple[Pair, ...]:
+def pairs(judging: Regression, judged: Results) -> tuple[Pair, ...]:
     """Compare every two methods."""
     size = float(np.linalg.norm(judging.y))
     return tuple(
@@ -483,8 +449,13 @@ def apart(one: Intervals | None, other: Intervals | None) -> tuple[str, ...] | N
 
 def by_name(intervals: Intervals) -> Mapping[str, tuple[float, float, float]]:
     """Return value, low and high of every parameter, by its name."""
-    numbers = zip(intervals.values.tolist(), intervals.low.tolist(), intervals.high.tolist(), strict=True)
-    return dict(zip(intervals.names, numbers, strict=True))
+    numbers = np.column_stack([intervals.values, intervals.low, intervals.high]).tolist()
+    return dict(zip(intervals.names, map(tuple, numbers), strict=True))
+
+
+def joints_of(regression: Regression) -> list[str]:
+    """List the joints that have equations."""
+    return [regression.joint_names[j] for j in np.unique(regression.joint)]
 
 
 def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
@@ -495,24 +466,24 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
 def nearest(prepared: ComparisonProblem, entry: MethodResult, weight: float) -> Bodies:
     """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
-    found, refused = fit_consistent(prepared.examined.campaign, entry.estimate, weight)
+    found, refused = identification.fit_consistent(prepared.examined.campaign, entry.estimate, weight)
     covariance = None if entry.answer.intervals is None else entry.answer.intervals.covariance
     own = delivered(robot, entry.estimate, covariance, found)
     if found is None:
         return Bodies(np.nan, own, refused or "")
     values = dict(zip((layout(robot).names[k] for k in base_parameters(robot).kept), found.beta, strict=True))
     beta = np.array([values[name] for name in judging.names])
-    return Bodies(torque_errors(judging, judging.W @ beta).relative_total, own, found=found)
+    return Bodies(validate.torque_errors(judging, judging.W @ beta).relative_total, own, found=found)
 
 
 FIRST_S = 1.0  # s over which open-loop errors are reported, too: later ones are of the integration more than the model
 SPAN_S = 2.0  # s of each run that are simulated
 
 
-def simulate(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: Tell) -> ModelSimulations | None:
+def simulate(prepared: ComparisonProblem, judged: Results, tell: Tell) -> ModelSimulations | None:
     """Simulate every model along the first moving run of each kind; None where none moves."""
     runs = {
-        role: beginning(next(run for run in found if not run.static), SPAN_S)
+        role: identification.beginning(next(run for run in found if not run.static), SPAN_S)
         for role, found in (("fitted", prepared.examined.training), ("held out", prepared.examined.unseen))
         if any(not run.static for run in found)
     }
@@ -523,14 +494,12 @@ def simulate(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: 
     return in_closed_loop(prepared, judged, runs) if geared else in_open_loop(prepared, judged, runs)
 
 
-def in_open_loop(
-    prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
-) -> ModelSimulations:
+def in_open_loop(prepared: ComparisonProblem, judged: Results, runs: Mapping[str, Samples]) -> ModelSimulations:
     """Integrate every model under the measured torques alone."""
     robot, rows = prepared.problem.robot, []
     for entry in judged:
-        chi = standard_parameters(robot, entry.estimate)
-        found = open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
+        chi = validate.standard_parameters(robot, entry.estimate)
+        found = validate.open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
         if found.refused:
             rows += [SimulatedRun(entry.name, run.run, role, sentence=found.refused) for role, run in runs.items()]
             continue
@@ -550,18 +519,19 @@ def in_open_loop(
 
 
 def in_closed_loop(
-    prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
+    prepared: ComparisonProblem, judged: Results, runs: Mapping[str, Samples]
 ) -> ModelSimulations | None:
     """Simulate every model under one assumed controller along the measured motion."""
     problem, robot, servo = prepared.problem, prepared.problem.robot, prepared.problem.servo
     if servo is None:
         return None
-    rows, words = [], controller_words(prepared.examined.campaign)
+    rows, words = [], identification.controller_words(prepared.examined.campaign)
+    thin = problem.rows.decimate or (lambda x: x)
     for entry in judged:
-        chi = standard_parameters(robot, entry.estimate)
+        chi = validate.standard_parameters(robot, entry.estimate)
         for role, run in runs.items():
             try:
-                found = closed_loop(robot, chi, [run], servo, rows=problem.rows)
+                found = validate.closed_loop(robot, chi, [run], servo, rows=problem.rows)
                 refused = found.refused
             except ExcitorError as error:
                 refused = str(error)
@@ -569,20 +539,14 @@ def in_closed_loop(
                 rows.append(SimulatedRun(entry.name, run.run, role, sentence=refused))
                 continue
             done = found.runs[0]
-            errors = torque_share(prepared, run, done.tau), mean_square(done.position_rms)
+            left, size = (float(np.linalg.norm(thin(tau))) for tau in (run.tau - done.tau, run.tau))
+            errors = left / size if size > 0.0 else np.inf, mean_square(done.position_rms)
             rows.append(SimulatedRun(entry.name, run.run, role, *errors, len(run) / run.sample_rate_hz))
     said = (
         f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {words}. Open loop would show how "
         "far errors integrate through a geared drive, not how good a model is."
     )
     return ModelSimulations("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
-
-
-def torque_share(prepared: ComparisonProblem, run: Samples, tau: FloatArray) -> float:
-    """‖τ - τ_s‖ / ‖τ‖ over all joints, thinned as the equations are."""
-    thin = prepared.problem.rows.decimate or (lambda x: x)
-    size = float(np.linalg.norm(thin(run.tau)))
-    return float(np.linalg.norm(thin(run.tau - tau))) / size if size > 0.0 else float("inf")
 
 
 def mean_square(values: FloatArray) -> float:
@@ -611,31 +575,15 @@ class Context:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by method
 
 
-def recommend(
-    judged: Sequence[MethodResult], compared: Mapping[str, Difference], bias: Bias | None, context: Context
-) -> Recommendation:
+def recommend(judged: Results, compared: Differences, bias: Bias | None, context: Context) -> Recommendation:
     """Choose among methods; `compared` has each one's difference to the best."""
     others, bodies = context.others, context.bodies
     best = min(judged, key=lambda entry: entry.error)
     within = [entry for entry in judged if compared[entry.name].within_noise]
     chosen = min(within, key=lambda entry: preference(entry, bias))
     names = tuple(entry.name for entry in sorted(within, key=lambda entry: entry.error))
-    worse = [name for name in ("zero", "gravity only") if best.error >= others.get(name, float("inf"))]
     judgement = context.verdicts.get(best.name)
-    if not worse and judgement is not None and judgement.go is False:
-        said = f"Even the best of them, {best.name}, must not be used. {' '.join(judgement.uses[0].reasons)}"
-        return Recommendation(None, best.name, NONE_TAKEN, (said,), names, verdict=judgement)
-    if worse:
-        said = (
-            f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
-            f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
-            "and another estimator will not correct that."
-        )
-        if best.training.relative_total < FITTED * best.error:
-            said += (
-                f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so check "
-                "what differs in the held-out runs: signs, units, load."
-            )
+    if said := _useless(best, others, judgement):
         return Recommendation(None, best.name, NONE_TAKEN, (said,), names, verdict=judgement)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
     judgement = context.verdicts.get(chosen.name)
@@ -643,15 +591,33 @@ def recommend(
     doubts = [
         *(reason for reason in torques if not context.substitute or "same run" not in reason),
         *_doubts(chosen, bias, bodies),
-        *_unweighted(chosen, judged, context.joints),
-        *_late(context.late),
+        *filter(None, (_unweighted(chosen, judged, context.joints), _late(context.late))),
     ]
     headline = f"Take the model of {chosen.name}"
     headline += ", for now" if context.substitute else ", with care" if doubts else ""
-    notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies)]
-    reasons = (*why, *doubts, *notes)
+    reasons = (why, *doubts, PRIOR if chosen.name == "ridge" else "", _version(chosen, bodies))
     careful = bool(doubts) or context.substitute
-    return Recommendation(chosen.name, best.name, headline, reasons, names, careful, judgement)
+    return Recommendation(chosen.name, best.name, headline, tuple(filter(None, reasons)), names, careful, judgement)
+
+
+def _useless(best: MethodResult, others: Mapping[str, float], judgement: Verdict | None) -> str:
+    """Say why even the best model must not be used: it is worse than none, or its verdict says so; else ""."""
+    worse = [name for name in ("zero", "gravity only") if best.error >= others.get(name, float("inf"))]
+    if not worse:
+        against = judgement is not None and judgement.go is False
+        reasons = " ".join(judgement.uses[0].reasons) if judgement is not None else ""
+        return f"Even the best of them, {best.name}, must not be used. {reasons}" if against else ""
+    said = (
+        f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
+        f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
+        "and another estimator will not correct that."
+    )
+    if best.training.relative_total < FITTED * best.error:
+        said += (
+            f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so check "
+            "what differs in the held-out runs: signs, units, load."
+        )
+    return said
 
 
 PRIOR = (
@@ -667,45 +633,34 @@ def preference(entry: MethodResult, bias: Bias | None) -> tuple[bool, bool, int]
     return not entry.possible, bias is not None and bias.concerns(entry.name), place
 
 
-def _best(chosen: MethodResult, judged: Sequence[MethodResult], compared: Mapping[str, Difference]) -> list[str]:
-    others = sorted(
-        (entry for entry in judged if entry is not chosen),
-        key=lambda entry: (round(entry.error, 6), preference(entry, None)),
-    )
+def _best(chosen: MethodResult, judged: Results, compared: Differences) -> str:
+    rest = [entry for entry in judged if entry is not chosen]
+    others = sorted(rest, key=lambda entry: (round(entry.error, 6), preference(entry, None)))
+    error = error_words(chosen.error)
     if not others:
-        return [
-            f"It is the only method that gave an answer; of torques that it was not fitted to it leaves "
-            f"{error_words(chosen.error)}."
-        ]
-    said = (
-        f"Of torques that none of the {len(judged)} methods was fitted to, it leaves {error_words(chosen.error)}: the "
-        "least of all."
-    )
+        return f"It is the only method that gave an answer; of torques that it was not fitted to it leaves {error}."
+    said = f"Of torques that none of the {len(judged)} methods was fitted to, it leaves {error}: the least of all."
     second, difference = others[0], compared[others[0].name]
     if difference.within_noise:
-        return [
-            f"{said} {second.name} is as good within noise ({error_words(second.error)}), and no preferable choice."
-        ]
-    return [
+        return f"{said} {second.name} is as good within noise ({error_words(second.error)}), and no preferable choice."
+    return (
         f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other segments of time it would be "
         f"{points(difference.low)} to {points(difference.high)} more than the best, which is beyond noise."
-    ]
-
-
-def _instead(chosen: MethodResult, best: MethodResult, difference: Difference, bias: Bias | None) -> list[str]:
-    """Explain why the best method is not recommended."""
-    if difference.low > 0.0:
-        return [
-            f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves less by "
-            f"{points(difference.value)}, which is negligible. {_why(chosen, best, bias)}"
-        ]
-    said = (
-        f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves a little "
-        f"less, {error_words(best.error)}, but the difference of {points(difference.value)} is within the noise of "
-        f"these data: over other segments of time it would be between {points(difference.low)} "
-        f"and {points(difference.high)}."
     )
-    return [f"{said} {_why(chosen, best, bias)}"]
+
+
+def _instead(chosen: MethodResult, best: MethodResult, difference: Difference, bias: Bias | None) -> str:
+    """Explain why the best method is not recommended."""
+    said = f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves"
+    if difference.low > 0.0:
+        said += f" less by {points(difference.value)}, which is negligible."
+    else:
+        said += (
+            f" a little less, {error_words(best.error)}, but the difference of {points(difference.value)} is within "
+            f"the noise of these data: over other segments of time it would be between {points(difference.low)} and "
+            f"{points(difference.high)}."
+        )
+    return f"{said} {_why(chosen, best, bias)}"
 
 
 def _why(chosen: MethodResult, best: MethodResult, bias: Bias | None) -> str:
@@ -732,61 +687,53 @@ def impossible(entry: MethodResult) -> str:
     return several(said)
 
 
-def _doubts(chosen: MethodResult, bias: Bias | None, bodies: Mapping[str, float]) -> list[str]:
+def _doubts(chosen: MethodResult, bias: Bias | None, bodies: Mapping[str, float]) -> Iterator[str]:
     """List remaining doubts about the chosen method."""
-    said = []
     if not chosen.possible:
-        sentence = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
+        said = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
         if chosen.name in bodies:
-            sentence += (
-                f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
-            )
-        said.append(sentence)
+            said += f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
+        yield said
     if chosen.error > POOR:
-        said.append(
+        yield (
             f"{percent(chosen.error)} is large: it is the best of poor models. Check the data first (rate, filter of "
             "positions, units) and to the robot's file."
         )
     if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
-        said.append(bias.advice(chosen.name))
-    return said
+        yield bias.advice(chosen.name)
 
 
-def _late(late: float | None) -> list[str]:
+def _late(late: float | None) -> str:
     """Warn that a delay biases every method's parameters alike."""
     if late is None or abs(late) < LATE:
-        return []
-    return [
+        return ""
+    return (
         f"The equations fit best with torques moved by {1e3 * abs(late):.2g} ms {'back' if late > 0.0 else 'on'} in "
         "time. If that is a delay of the log, no method's parameters are right before it is compensated; if "
         "positions are hardly filtered, their noise can have the same effect."
-    ]
+    )
 
 
-def _unweighted(chosen: MethodResult, judged: Sequence[MethodResult], joints: Sequence[str]) -> list[str]:
+def _unweighted(chosen: MethodResult, judged: Results, joints: Sequence[str]) -> str:
     """List joints where ols, best in total error, is worse than wls: the total weights large torques, as ols does."""
     weighted = next((entry for entry in judged if entry.name == "wls"), None)
     if chosen.name != "ols" or weighted is None:
-        return []
+        return ""
     errors = zip(joints, weighted.held_out.relative.tolist(), chosen.held_out.relative.tolist(), strict=False)
     weak = [f"{joint} {error_words(other)} (ols {error_words(own)})" for joint, other, own in errors
             if own > WEAK * other]  # fmt: skip
-    if not weak:
-        return []
-    return [
-        f"But the error in total counts large torques most, and so does ols. Joint by joint wls leaves less at "
-        f"{several(weak)}: take wls where those joints' torques or parameters matter."
-    ]
+    said = "But the error in total counts large torques most, and so does ols. Joint by joint wls leaves less at"
+    return f"{said} {several(weak)}: take wls where those joints' torques or parameters matter." if weak else ""
 
 
-def _version(chosen: MethodResult, bodies: Mapping[str, float]) -> list[str]:
+def _version(chosen: MethodResult, bodies: Mapping[str, float]) -> str:
     """Recommend the physically consistent version where it costs nothing."""
     if not chosen.possible or chosen.name not in bodies or bodies[chosen.name] > AS_GOOD * chosen.error:
-        return []
-    return [
+        return ""
+    return (
         f"Its physically consistent version leaves {error_words(bodies[chosen.name])}, so it costs nothing: take that "
         "for simulation and control design."
-    ]
+    )
 
 
 def points(difference: float) -> str:
@@ -831,7 +778,7 @@ def kind_of(method: str) -> str:
     return (kinds | {"tls": "columns", "ridge": "prior", "ols": "weights", "ml": "colour"}).get(method, "plain")
 
 
-def dissents(judged: Sequence[MethodResult], pairs: Sequence[Pair], chosen: str) -> list[Dissent]:
+def dissents(judged: Results, pairs: Sequence[Pair], chosen: str) -> list[Dissent]:
     """Find the methods that differ from one in more parameters than expected within noise."""
     found = []
     for entry in judged:
@@ -853,16 +800,16 @@ class Symptoms:
 
 def beliefs(
     robot: Robot,
-    judged: Sequence[MethodResult],
+    judged: Results,
     chosen: MethodResult,
     *,
     found: Sequence[Dissent],
-    compared: Mapping[str, Difference],
+    compared: Differences,
     signs: Symptoms,
 ) -> list[str]:
     """Describe which methods disagree with the recommended one, why, and which to believe."""
     said = [] if signs.bias is None else [signs.bias.sentence]
-    said += _vague(judged, chosen, found)
+    said += filter(None, [_vague(judged, chosen, found)])
     if len(judged) == 1:
         return said
     if not found:
@@ -872,34 +819,31 @@ def beliefs(
         if group:
             why = explain if isinstance(explain, str) else explain(signs)
             said.append(f"{_who(chosen, group)} {why} {_decided(chosen, group, compared, signs.bias)}")
-    return said + _friction(robot, chosen, found, signs)
+    return [*said, *filter(None, [_friction(robot, chosen, found, signs)])]
 
 
-def _vague(judged: Sequence[MethodResult], chosen: MethodResult, found: Sequence[Dissent]) -> list[str]:
+def _vague(judged: Results, chosen: MethodResult, found: Sequence[Dissent]) -> str:
     """List methods that contradict nothing only because their intervals are wide."""
     loud = {dissent.method.name for dissent in found}
     vague = [e for e in judged if e.error > VAGUE * chosen.error and e.name not in loud]
     if not vague:
-        return []
-    rows = max(entry.estimate.n_rows for entry in vague)
-    them = "its" if len(vague) == 1 else "their"
+        return ""
+    rows, one = max(entry.estimate.n_rows for entry in vague), len(vague) == 1
     fewer = rows < chosen.estimate.n_rows
     why = f"with {rows} equations for {len(chosen.estimate.names)} parameters " if fewer else ""
-    return [
-        f"{several([entry.name for entry in vague])} {'predicts' if len(vague) == 1 else 'predict'} far worse "
-        f"({several([error_words(entry.error) for entry in vague])}) and still "
-        f"hardly {'contradicts' if len(vague) == 1 else 'contradict'} anything: {why}{them} intervals are so wide that "
-        "they have little information."
-    ]
+    return (
+        f"{several([entry.name for entry in vague])} predict{'s' * one} far worse "
+        f"({several([error_words(entry.error) for entry in vague])}) and still hardly contradict{'s' * one} anything: "
+        f"{why}{'its' if one else 'their'} intervals are so wide that they have little information."
+    )
 
 
 def _who(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     widest = max(group, key=lambda dissent: len(dissent.names))
-    names = several([dissent.method.name for dissent in group])
-    verb = "contradicts" if len(group) == 1 else "contradict"
-    most = "" if len(group) == 1 else "up to "
+    names, one = several([dissent.method.name for dissent in group]), len(group) == 1
     return (
-        f"{names} {verb} {chosen.name} in {most}{len(widest.names)} of {widest.pair.compared} parameters "
+        f"{names} contradict{'s' * one} {chosen.name} in {'up to ' * (not one)}{len(widest.names)} of "
+        f"{widest.pair.compared} parameters "
         f"({some(widest.names, 5)}), by {percent(max(dissent.pair.torque for dissent in group))} of the torques."
     )
 
@@ -956,9 +900,7 @@ EXPLANATIONS: Mapping[str, str | Callable[[Symptoms], str]] = {
 }
 
 
-def _decided(
-    chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], bias: Bias | None
-) -> str:
+def _decided(chosen: MethodResult, group: Sequence[Dissent], compared: Differences, bias: Bias | None) -> str:
     """Describe which methods to believe; held-out errors do not decide over those that noisy motion may disfavour."""
     if group[0].kind == "unweighted":
         return (
@@ -974,7 +916,7 @@ def _decided(
     return " ".join(said)
 
 
-def _errors(entries: Sequence[MethodResult], chosen: MethodResult) -> str:
+def _errors(entries: Results, chosen: MethodResult) -> str:
     """List the errors of methods, and then that of the chosen one."""
     listed = several([f"{entry.name} {error_words(entry.error)}" for entry in entries])
     return f"{listed}, {chosen.name} {error_words(chosen.error)}"
@@ -1006,9 +948,7 @@ def _either(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     )
 
 
-def _whom(
-    chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], *, alone: bool = True
-) -> str:
+def _whom(chosen: MethodResult, group: Sequence[Dissent], compared: Differences, *, alone: bool = True) -> str:
     """Choose by the held-out errors; `alone`: these are all that were named before."""
     as_good = {d.method.name for d in group if compared[d.method.name].within_noise or d.method.error <= chosen.error}
     near = [d.method for d in group if d.method.name in as_good]
@@ -1027,20 +967,18 @@ def _whom(
     return " ".join(said)
 
 
-def _friction(robot: Robot, chosen: MethodResult, found: Sequence[Dissent], signs: Symptoms) -> list[str]:
+def _friction(robot: Robot, chosen: MethodResult, found: Sequence[Dissent], signs: Symptoms) -> str:
     """Describe where estimators differ in friction."""
     friction = {term.parameter for term in robot.drive.friction}
     names = [name for dissent in found for name in dissent.names]
     about = sum(name in friction for name in names) >= FRICTION * len(names)
-    if not about and not signs.friction:
-        return []
     said = "Much of what differs is friction." if about else ""
     if signs.friction:
         said += (
             f" Residuals of {chosen.name} at {several(signs.friction)} follow the velocity: friction there has another "
             "form than the robot's model, and every method changes other parameters to compensate."
         )
-    return [said.strip()]
+    return said.strip()
 
 
 EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion for the true one
@@ -1048,11 +986,10 @@ EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion
 
 def bias_of(answers: Sequence[Answer], strong: bool) -> Bias | None:
     """Find the test's result among the methods' evidence; `strong`: the commanded motion is known."""
-    for one in answers:
-        p_value = one.evidence.get("dwh_p")
-        if p_value is not None:
-            return Bias(float(p_value), float(one.evidence.get("dwh_statistic", float("nan"))), strong)
-    return None
+    evidence = next((one.evidence for one in answers if one.evidence.get("dwh_p") is not None), None)
+    if evidence is None:
+        return None
+    return Bias(float(evidence["dwh_p"]), float(evidence.get("dwh_statistic", np.nan)), strong)
 
 
 HEAVY = 3.0  # times as many residuals beyond three robust deviations as a normal distribution has

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -67,7 +67,8 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
         ratio = _ratio(page.robot)
         designed, plan = _designed(folder, quiet)
         programs = _programs(folder, quiet)
-        _logs(folder, quiet)
+        with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
+            simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
         identified = _model(folder, quiet)
         report = _report(folder, identified, quiet)
     assert identified.held_out is not None
@@ -119,11 +120,6 @@ def _programs(folder: Path, quiet: bool) -> Path:
     return made.folder / "README.md"
 
 
-def _logs(folder: Path, quiet: bool) -> None:
-    with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
-        simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
-
-
 def _model(folder: Path, quiet: bool) -> IdentifiedModel:
     with _stage(f"excitor identify {folder}", quiet):
         identified = identify_stage(folder, None, lambda _: None)
@@ -162,9 +158,8 @@ def _print_pages(folder: Path, pages: list[Path]) -> None:
 
     console = Console()
     console.print("\nNothing of this has been on a robot: the logs are a virtual one's. Open")
-    for path, what in zip(
-        pages, ("the motion in its cell", "what the operator reads", "what was learned"), strict=True
-    ):
+    contents = ("the motion in its cell", "what the operator reads", "what was learned")
+    for path, what in zip(pages, contents, strict=True):
         console.print(f"  {path}   {what}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"What is up to date: excitor status {folder}", markup=False, highlight=False, soft_wrap=True)
     console.print("Next: excitor init my-cell --robot YOUR-ROBOT.urdf, then excitor design my-cell")
@@ -179,8 +174,7 @@ def _ratio(robot: Robot) -> float:
     return _cpu_seconds(lambda: reference_regressor(mechanism, motion), 3) / compiled
 
 
-def _cpu_seconds(task: object, repeats: int) -> float:
-    assert callable(task)
+def _cpu_seconds(task: Callable[[], object], repeats: int) -> float:
     task()
     start = time.process_time()
     for _ in range(repeats):

@@ -12,23 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from excitor.experiments import logs
 from excitor.experiments.align.channels import check_payload
 from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import (
-    SUBTRACTED,
-    band_findings,
-    dead_zone,
-    filter_sentences,
-    load_torques,
-    read_run_aligned,
-    robot_of_run,
-    settle,
-)
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
+from excitor.experiments.report.html import picked, plain
+from excitor.identify import validate
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
@@ -43,17 +36,7 @@ from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
-from excitor.identify.validate import (
-    Baselines,
-    Errors,
-    Parameters,
-    Validation,
-    estimated_torques,
-    set_baselines,
-    standard_parameters,
-    torque_errors,
-    validate,
-)
+from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
@@ -85,9 +68,7 @@ class UnusableData(ExcitorError):
         names = [finding.what for finding in wrong]
         if not set(names) & set(FATAL):
             words = " ".join(f"--allow {name.replace(' ', '-')}" for name in dict.fromkeys(names))
-            reasons.append(
-                f"To go on all the same, with the doubt written into the model: excitor identify DIR {words}"
-            )
+            reasons += [f"To go on all the same, with the doubt written into the model: excitor identify DIR {words}"]
         super().__init__("no model is written, because of what the data show:\n" + "\n".join(reasons))
 
 
@@ -115,15 +96,13 @@ class StatedLoad:
 
     def to_json(self, robot: Robot) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
-        found = None if self.found is None else {"mass": self.found.total, "sigma": self.found.sigma}
         both = None if self.found is None else dict(zip(("mass", "sigma"), self.found.confirmed, strict=True))
         return {
             "link": robot.mechanism.link_names[self.payload.link],
             "frame": "link",
-            "phi": self.payload.phi.tolist(),
-            "covariance": self.payload.covariance.tolist(),
+            **picked(self.payload, "phi covariance"),
             "runs": list(self.runs),
-            "found": found,
+            "found": None if self.found is None else picked(self.found, "mass=total sigma"),
             "together": both,
             "sentence": self.sentence,
         }
@@ -184,8 +163,8 @@ class Runs:
         """The payload that campaign.toml states, as the runs show it; None where none carried it."""
         if self.campaign.content.payload is None:
             return None
-        robots = {run.name: robot_of_run(self.campaign, run) for run in self.campaign.content.run}
-        off = {name for name, run in self.samples.items() if all(step.name != SUBTRACTED for step in run.steps)}
+        robots = {run.name: logs.robot_of_run(self.campaign, run) for run in self.campaign.content.run}
+        off = {name for name, run in self.samples.items() if all(step.name != logs.SUBTRACTED for step in run.steps)}
         on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None and name not in off}
         weighed = [self._weighed(name, payload) for name, payload in on.items()]
         found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
@@ -197,7 +176,7 @@ class Runs:
         run, robot = self.samples.get(name), replace(self.campaign.robot, payload=payload)
         if name in self.alignments or run is None or run.static:
             return self.alignments[name].load if name in self.alignments else None, []
-        run = replace(run, tau=run.tau + load_torques(robot, payload, run.motion))
+        run = replace(run, tau=run.tau + logs.load_torques(robot, payload, run.motion))
         t = np.arange(len(run)) / run.sample_rate_hz
         return check_payload(MeasuredRun(name, t, run.motion.q, run.tau), robot, run)
 
@@ -348,33 +327,28 @@ def scores_of_unseen(judged: Validation) -> dict[str, Any]:
 
 def against_prior(runs: Runs, regression: Regression, model: Delivered) -> Judged:
     """Judge a model on held-out runs, and its error's excess over the prior's; None where there is no prior."""
-    judged, spread = judge(runs, regression, model), spread_of(regression, model)
+    judged, explained = judge(runs, regression, model), pick_columns(regression, model.names).W @ model.root
+    spread = float(np.linalg.norm(explained) / max(float(np.linalg.norm(regression.y)), np.finfo(float).tiny))
     if not runs.campaign.robot.known.any():
         return judged, None, spread
     prior = baselines_of(runs, regression, model).prior
-    residuals = [regression.y - prior, regression.y - estimated_torques(regression, model)]
+    residuals = [regression.y - prior, regression.y - validate.estimated_torques(regression, model)]
     return judged, differences(regression, residuals, 0)[1], spread
-
-
-def spread_of(regression: Regression, model: Delivered) -> float:
-    """Compute the share of torques that a model's own covariance explains of its error there."""
-    explained = np.linalg.norm(pick_columns(regression, model.names).W @ model.root)
-    return float(explained / max(float(np.linalg.norm(regression.y)), np.finfo(float).tiny))
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     """Read all runs of a campaign; currents without a law become those of one drive."""
     unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
-    own, logs = settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
+    own, measured = logs.settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
     campaign = replace(own, robot=campaign.robot)
-    read = {run.name: read_run_aligned(own, run, measured=logs.pop(run.name, None)) for run in own.content.run}
+    read = {run.name: logs.read_run_aligned(own, run, measured=measured.pop(run.name, None)) for run in own.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
     bare = robot if campaign.content.payload is None else replace(robot, payload=None)
     campaign = replace(campaign, robot=bare)
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
-    for sentence in filter_sentences(runs):
+    for sentence in logs.filter_sentences(runs):
         tell(sentence)
     found = Runs(
         campaign=campaign,
@@ -416,7 +390,7 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     allow = campaign.content.identify.allow
-    findings = (*allowed(band_findings(runs.campaign), allow), *load_findings(runs), *examine_all(runs))
+    findings = (*allowed(logs.band_findings(runs.campaign), allow), *load_findings(runs), *examine_all(runs))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -465,7 +439,7 @@ def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
     load, robot = runs.load, runs.campaign.robot
     if load is None:
         return some
-    more = [(run.run in load.runs) * load_torques(robot, load.payload, run.motion) for run in some]
+    more = [(run.run in load.runs) * logs.load_torques(robot, load.payload, run.motion) for run in some]
     return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
 
 
@@ -516,20 +490,18 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Downgrade unusable findings of validation runs to doubtful ones."""
-    return tuple(
-        replace(finding, level="doubtful", sentence=f"of the validation: {finding.sentence}")
-        for finding in findings
-        if finding.level == "unusable"
-    )
+    return tuple(_doubtful(finding, "of the validation") for finding in findings if finding.level == "unusable")
+
+
+def _doubtful(finding: Finding, why: str) -> Finding:
+    return replace(finding, level="doubtful", sentence=f"{why}: {finding.sentence}")
 
 
 def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Finding, ...]:
     """Downgrade unusable findings that a campaign allows by name to doubtful ones."""
-    plain = {name.replace("-", " ") for name in names} - set(FATAL)
+    known = {name.replace("-", " ") for name in names} - set(FATAL)
     return tuple(
-        replace(finding, level="doubtful", sentence=f"allowed: {finding.sentence}")
-        if finding.level == "unusable" and finding.what in plain
-        else finding
+        _doubtful(finding, "allowed") if finding.level == "unusable" and finding.what in known else finding
         for finding in findings
     )
 
@@ -549,17 +521,14 @@ def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples
         for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
         if name in positive and high < 0.0
     ]
-    friction, together = (
-        {term.parameter for term in robot.drive.friction},
-        ", although all of its joint together resists",
-    )
+    friction = {term.parameter for term in robot.drive.friction}
     drives = dict.fromkeys(positive, False) | (_driving(robot, intervals, runs) if impossible else {})
     return tuple(
         Finding(
             "unusable" if drives[name] else "doubtful",
             "friction" if name in friction else "inertia",
             f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {positive[name]}"
-            + (together if name in friction and not drives[name] else ""),
+            + ", although all of its joint together resists" * (name in friction and not drives[name]),
             "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
             {"value": value, "high": high},
         )
@@ -603,7 +572,7 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    return Rows(decimate=thinner(campaign), dead_zone=dead_zone(campaign), settling=settings.settling_s)
+    return Rows(decimate=thinner(campaign), dead_zone=logs.dead_zone(campaign), settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
@@ -641,10 +610,8 @@ def fit_consistent(
     except (SolverError, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
-        return (
-            None,
-            f"it would leave {100 * consistent.loss:.0f} % more of the torques; the data fit no body like the prior",
-        )
+        more = f"{100 * consistent.loss:.0f} % more of the torques"
+        return None, f"it would leave {more}; the data fit no body like the prior"
     return consistent, None
 
 
@@ -659,21 +626,21 @@ def chosen_weight(campaign: OpenCampaign, regression: Regression) -> float:
 def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
     """Find the smallest eigenvalue of the estimated mass matrix over random poses."""
     q = random_motion(robot, 500).q
-    return float(np.linalg.eigvalsh(mass_matrix(robot, q, standard_parameters(robot, estimate))).min())
+    return float(np.linalg.eigvalsh(mass_matrix(robot, q, validate.standard_parameters(robot, estimate))).min())
 
 
 def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
     """Compare predicted with measured torques on a regression's rows, beside the baselines."""
     baselines = baselines_of(runs, regression, model, training=training)
     trained_on = [samples.run for samples in runs.training]
-    return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
+    return validate.validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
 
 
 def baselines_of(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Baselines:
     """Predict torques without identification on a regression's rows; gravity alone is that of a model."""
     campaign, own = runs.campaign, runs.training if training else runs.unseen
-    chi = standard_parameters(campaign.robot, model)
-    return set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
+    chi = validate.standard_parameters(campaign.robot, model)
+    return validate.set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
 
 
 def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regression: Regression) -> FloatArray | None:
@@ -690,10 +657,13 @@ def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regressio
 
 def noise_share(identified: IdentifiedModel) -> float:
     """Compute the noise as a share of held-out torques, a lower bound of any model's error; NaN if unknown."""
-    regression = identified.unseen
-    variance = None if regression is None else mean_noise(identified.campaign, identified.samples, regression)
-    if regression is None or variance is None:
-        return np.nan
+    one = identified.unseen
+    variance = None if one is None else mean_noise(identified.campaign, identified.samples, one)
+    return np.nan if one is None or variance is None else noise_of(one, variance)
+
+
+def noise_of(regression: Regression, variance: FloatArray) -> float:
+    """Compute noise as a share of all torques of a regression."""
     return float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))
 
 
@@ -719,22 +689,16 @@ def write_model(result: IdentifiedModel) -> list[Path]:
 
 def code_note(result: IdentifiedModel) -> str:
     """Return why no code of the model is written; empty if it is."""
-    robot = result.campaign.robot
+    robot, none = result.campaign.robot, "no model.c and model.py:"
     if robot.drive.in_amperes:
-        return f"no model.c and model.py: {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
+        return f"{none} {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
     if not isinstance(robot.mechanism, Tree):
-        return (
-            f"no model.c and model.py: {robot.name} has closed loops, which are closed by iteration; "
-            "code is written for open chains only, so use model.json"
-        )
+        loops = f"{robot.name} has closed loops, which are closed by iteration"
+        return f"{none} {loops}; code is written for open chains only, so use model.json"
     rows = {term.parameter: friction_model(term) for term in robot.drive.friction}
-    unwritten = [name for name, row in rows.items() if row.memory or row.compiled is None]
-    if unwritten:
-        return (
-            f"no model.c and model.py: friction {', '.join(unwritten)} of {robot.name} remembers, or is a registered "
-            "law; code holds formulas of one instant, so use model.json"
-        )
-    return ""
+    unwritten = ", ".join(name for name, row in rows.items() if row.memory or row.compiled is None)
+    laws = f"friction {unwritten} of {robot.name} remembers, or is a registered law"
+    return f"{none} {laws}; code holds formulas of one instant, so use model.json" if unwritten else ""
 
 
 def model_of(result: IdentifiedModel) -> Model:
@@ -743,27 +707,19 @@ def model_of(result: IdentifiedModel) -> Model:
     law = (robot.drive.torque_from_current[:, 1] * np.diagonal(robot.drive.motor_from_joint)).tolist()
     base = base_parameters(robot)
     forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
+    settings = {key: finite(x) for key, x in intervals.settings.items()}
     return Model(
         robot_name=robot.name,
         method=result.campaign.content.identify.method,
-        names=estimate.names,
-        units=estimate.units,
+        **{key: getattr(estimate, key) for key in ("names", "units", "values", "condition", "singular_values")},
+        **{key: getattr(intervals, key) for key in ("sigma", "low", "high", "covariance")},
         regroupings=tuple(forms.get(name, name) for name in estimate.names),
-        values=estimate.values,
         sigma_white=estimate.sigma,
-        sigma=intervals.sigma,
-        low=intervals.low,
-        high=intervals.high,
-        covariance=intervals.covariance,
         standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
         refusal=result.refusal or "",
-        condition=estimate.condition,
         smallest_inertia=result.smallest_inertia,
-        singular_values=estimate.singular_values,
-        weights=tuple(
-            Weight(robot.joint_names[joint], run, sigma) for (joint, run), sigma in estimate.group_sigma.items()
-        ),
-        fitted=fitted_of(estimate, intervals),
+        weights=tuple(Weight(robot.joint_names[j], run, sigma) for (j, run), sigma in estimate.group_sigma.items()),
+        fitted=Fitted(estimate.n_rows, plain(estimate.settings), intervals.method, settings),
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
         same_run=None if result.same_run is None else validation_data(result.same_run),
@@ -797,7 +753,7 @@ def by_run_data(result: IdentifiedModel) -> tuple[dict[str, Any], ...]:
         for number, name in enumerate(regression.runs)
         if (regression.run == number).any()
         for own in [pick_rows(regression, regression.run == number)]
-        for errors in [torque_errors(own, estimated_torques(own, result.delivered))]
+        for errors in [validate.torque_errors(own, validate.estimated_torques(own, result.delivered))]
     )
 
 
@@ -805,7 +761,9 @@ def unconstrained_data(result: IdentifiedModel) -> dict[str, float | None]:
     """Write the errors of the estimate without consistency, which stands beside the model."""
     regressions = {"training": result.known, "held_out": result.unseen}
     return {
-        name: None if one is None else torque_errors(one, estimated_torques(one, result.estimate)).relative_total
+        name: None
+        if one is None
+        else validate.torque_errors(one, validate.estimated_torques(one, result.estimate)).relative_total
         for name, one in regressions.items()
     }
 
@@ -817,28 +775,14 @@ def standard_of(consistent: ConsistentEstimate, robot: Robot, load: StatedLoad |
         C, own = consistent.covariance.copy(), params.link(load.payload.link)
         C[own, own] += load.payload.covariance
         consistent = replace(consistent, covariance=C)
+    same = ("names", "units", "labels", "status", "solver", "loss", "share", "active")
     return Standard(
-        names=consistent.names,
-        units=consistent.units,
+        **{key: getattr(consistent, key) for key in same},
         values=consistent.chi,
-        labels=consistent.labels,
-        status=consistent.status,
-        solver=consistent.solver,
-        loss=consistent.loss,
         eigenvalues=consistent.eigenvalue,
         covariances={name: consistent.covariance[params.link(j), params.link(j)] for j, name in enumerate(links)},
         sigma=np.sqrt(np.diag(consistent.covariance)),
-        share=consistent.share,
-        active=consistent.active,
         links=tuple(links[j] for j in consistent.links.tolist()),
-    )
-
-
-def fitted_of(estimate: Estimate, intervals: Intervals) -> Fitted:
-    """Describe the settings of an estimate and its intervals; a setting that is not finite becomes None."""
-    settings = {key: finite(x) if isinstance(x, float) else x for key, x in estimate.settings.items()}
-    return Fitted(
-        estimate.n_rows, settings, intervals.method, {key: finite(x) for key, x in intervals.settings.items()}
     )
 
 
@@ -864,35 +808,29 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
     now, then = provenance(campaign), model.provenance
     read = then.get("sha256")
     listed = read if isinstance(read, dict) else {}
-    changed = [name for name, digest in now["sha256"].items() if listed.get(name) != digest]
+    changed = [name for name, one in now["sha256"].items() if listed.get(name) != one]
     changed += [name for name in listed if name not in now["sha256"]]
     if then.get("prior_sha256") != now.get("prior_sha256"):
         changed.append("the arm's model")
-    payload, method = campaign.content.task == "payload", campaign.content.identify.method
-    if changed:
-        return None, f"{', '.join(changed[:3])} changed since {MODEL} was written"
-    if then.get("excitor") != now["excitor"]:
-        return None, f"{MODEL} was written by another version of excitor"
-    if model.task != campaign.content.task:
-        return None, f"{MODEL} is of task {model.task!r}"
-    if payload:
-        return model, ""
-    if model.method != method:
-        return None, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"
-    if model.fitted is None or model.verdict is None or (model.standard is not None and model.standard.sigma is None):
-        return None, f"{MODEL} is of an older version, which does not hold all that a report shows"
-    return model, ""
+    arm, method = campaign.content.task != "payload", campaign.content.identify.method
+    whole = model.fitted and model.verdict and (model.standard is None or model.standard.sigma is not None)
+    reasons = (
+        (changed, f"{', '.join(changed[:3])} changed since {MODEL} was written"),
+        (then.get("excitor") != now["excitor"], f"{MODEL} was written by another version of excitor"),
+        (model.task != campaign.content.task, f"{MODEL} is of task {model.task!r}"),
+        (arm and model.method != method, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"),
+        (arm and not whole, f"{MODEL} is of an older version, which does not hold all that a report shows"),
+    )
+    reason = next((sentence for stale, sentence in reasons if stale), "")
+    return None if reason else model, reason
 
 
 def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     """Write which parameters were eliminated by sensitivity, and on which data that was decided."""
     if result.reduction is None:
         return None
-    return {
-        "acceptance": result.reduction.rule.acceptance,
-        "tolerance": result.reduction.rule.tolerance,
-        "decisions": [asdict(decision) for decision in result.reduction.decisions],
-    }
+    decisions = [asdict(decision) for decision in result.reduction.decisions]
+    return picked(result.reduction.rule, "acceptance tolerance") | {"decisions": decisions}
 
 
 def validation_data(validation: Validation) -> dict[str, Any]:
@@ -908,39 +846,35 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 
 
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
-    """Collect versions and the digests of all files that were read."""
+    """Collect versions and the digests of all files that were read; a payload's arm may be in another folder."""
+    prior = campaign.content.prior if campaign.content.task == "payload" else None
+    arm = {} if prior is None else {"prior": prior, "prior_sha256": digest(campaign.folder / prior)}
     return {
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
         "sha256": file_digests(campaign) if campaign.text else {},  # data in memory come from no file
-        **_arm_provenance(campaign),
+        **arm,
     }
 
 
 def file_digests(campaign: OpenCampaign) -> dict[str, str]:
     """Hash every file that an identification reads, named from the campaign's folder."""
     own = reversed(read_content(campaign.robot_source).files)
-    logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
-    read = [campaign.folder / FILE, *own, *logs]
+    recorded = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
+    read = [campaign.folder / FILE, *own, *recorded]
     targets = {run.program.partition("/")[0] for run in campaign.content.run if run.program is not None}
     read += [campaign.folder / PROGRAMS / target / MANIFEST for target in sorted(targets)]
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
-    return {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)}
+    return {str(path.relative_to(campaign.folder)): digest(path) for path in dict.fromkeys(read)}
 
 
-def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
-    """Return the name and digest of a payload campaign's arm model, which may be in another folder."""
-    prior = campaign.content.prior
-    if campaign.content.task != "payload" or prior is None:
-        return {}
-    return {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(path: Path) -> str:
+    """Compute the digest of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges
@@ -989,16 +923,14 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
         tell(substitute)
     campaign = examined.campaign
     equations = known_equations(examined)
-    problem = simulating_problem(
-        examined, Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
-    )
+    problem = Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
     judging = judging_equations(campaign, examined.unseen)
     if not np.any(judging.y):
         names = several([repr(run.run) for run in examined.unseen])
         raise ExcitorError(f"{names} {JUDGELESS}")
     return ComparisonProblem(
         examined=examined,
-        problem=problem,
+        problem=simulating_problem(examined, problem),
         judging=judging,
         fitted=equations.judging,
         noise=mean_noise(campaign, examined.samples, judging),
@@ -1026,7 +958,7 @@ def servo_of(
 ) -> Servo | None:
     """Build a controller with the model of least squares, or else the prior; None where neither has a mass."""
     try:
-        chi = standard_parameters(robot, wls(compress(regression)))
+        chi = validate.standard_parameters(robot, wls(compress(regression)))
     except RankDeficient:
         chi = prior(robot)
     return tuned_servo(robot, runs, chi, stated) or tuned_servo(robot, runs, prior(robot), stated)
@@ -1094,7 +1026,7 @@ def part(run: Samples, span: slice, words: str) -> Samples:
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:
     """Compute the errors of the baselines on the same equations."""
     torques = {"zero": found.zero, "gravity only": found.gravity, "prior model": found.prior}
-    return {name: torque_errors(prepared.judging, tau) for name, tau in torques.items()}
+    return {name: validate.torque_errors(prepared.judging, tau) for name, tau in torques.items()}
 
 
 def noise_errors(prepared: ComparisonProblem) -> tuple[list[float], float] | None:
@@ -1104,7 +1036,7 @@ def noise_errors(prepared: ComparisonProblem) -> tuple[list[float], float] | Non
     judging, variance = prepared.judging, prepared.noise
     rows = [judging.joint == j for j in np.unique(judging.joint)]
     shares = [float(np.sqrt(np.sum(variance[r]) / max(np.sum(judging.y[r] ** 2), 1e-300))) for r in rows]
-    return shares, float(np.sqrt(np.sum(variance) / np.sum(judging.y**2)))
+    return shares, noise_of(judging, variance)
 
 
 BANDWIDTH_HZ = 20.0
@@ -1139,20 +1071,14 @@ def tuned_servo(
     fast = rate * max(1, int(np.ceil(RATE_HZ / rate - 1e-9)))
     if stated is None:
         stated = StatedController(bandwidth_hz=BANDWIDTH_HZ)
-    masses, bandwidth = mass_matrix(robot, poses_of(moving), chi), stated.bandwidth_hz or BANDWIDTH_HZ
+    masses, damping = mass_matrix(robot, poses_of(moving), chi), stated.damping_ratio
+    bandwidth, rate = stated.bandwidth_hz or BANDWIDTH_HZ, stated.rate_hz or fast
     if stated.kp is not None and {len(stated.kp), len(stated.kd or ())} != {robot.n_joints}:
         raise ExcitorError(
             f"[identify] controller: kp has {len(stated.kp)} entries and kd {len(stated.kd or ())}, expected "
             f"{robot.n_joints}, one for each of {', '.join(robot.joint_names)}"
         )
-    tuned = servo_for(
-        robot,
-        moving[0].motion,
-        bandwidth_hz=bandwidth,
-        damping=stated.damping_ratio,
-        chi=chi,
-        rate_hz=stated.rate_hz or fast,
-    )
+    tuned = servo_for(robot, moving[0].motion, bandwidth_hz=bandwidth, damping=damping, chi=chi, rate_hz=rate)
     servo = replace(
         tuned,
         kp=tuned.kp if stated.kp is None else np.array(stated.kp),

@@ -19,7 +19,7 @@ from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.mjcf import mesh_files
 from excitor.robots.files.parts import unclear
-from excitor.robots.files.urdf import Urdf, companions
+from excitor.robots.files.urdf import companions
 from excitor.robots.files.write import key_of, quoted, toml_text
 from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
@@ -116,7 +116,9 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
                 raise ExcitorError(f"{file}: is outside the folder of {source}, which is based on it; {way}")
             _copy(file, folder / file.relative_to(Path(source).parent))
             if content.urdf is not None and file == content.files[0]:
-                _copy_companions(content.urdf, file, (folder / file.relative_to(Path(source).parent)).parent)
+                beside = (folder / file.relative_to(Path(source).parent)).parent  # where its meshes and SRDF are found
+                for path, place in mesh_files(file) if content.urdf.language == "MJCF" else companions(file):
+                    _copy(path, beside / place)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
@@ -151,12 +153,6 @@ def notes_comment(robot: Robot) -> str:
     """Say as comments of campaign.toml which joints are held, and which have an assumed range."""
     lines = [line for where, sentence in part_notes(robot) for line in wrap(f"{where}: {sentence}", 110)]
     return "".join(f"# {line}\n" for line in lines)
-
-
-def _copy_companions(read: Urdf, source: Path, folder: Path) -> None:
-    """Copy the meshes of a URDF or MJCF file, and its SRDF, to where its copy in the folder finds them."""
-    for path, place in mesh_files(source) if read.language == "MJCF" else companions(source):
-        _copy(path, folder / place)
 
 
 def _copy(source: Path, copy: Path) -> None:

@@ -61,18 +61,13 @@ class Standard:
     links: tuple[str, ...] = ()  # that have a body
 
     def __post_init__(self) -> None:
-        freeze(self, values="n_params", eigenvalues="n_bodies")
-        if self.sigma is not None:
-            freeze(self, sigma=str(len(self.values)))
-        if self.share is not None:
-            freeze(self, share=str(len(self.values)))
+        more: dict[str, Any] = {key: "n_params" for key in ("sigma", "share") if getattr(self, key) is not None}
+        freeze(self, values="n_params", eigenvalues="n_bodies", **more)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
         return {
-            "status": self.status,
-            "solver": self.solver,
-            "loss": self.loss,
+            **{key: getattr(self, key) for key in ("status", "solver", "loss")},
             "smallest_eigenvalues": self.eigenvalues.tolist(),
             "parameters": [self._entry(k) for k in range(len(self.names))],
             "link_covariances": {name: C.tolist() for name, C in self.covariances.items()},
@@ -244,8 +239,11 @@ class Model:
 
     def labels(self) -> tuple[str, ...]:
         """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
+        return self._labels(layout(self.own_robot()).names)
+
+    def _labels(self, names: Sequence[str]) -> tuple[str, ...]:
         labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
-        return tuple(labels.get(name, "") for name in layout(self.own_robot()).names)
+        return tuple(labels.get(name, "") for name in names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints); currents, A, where there is no law.
@@ -301,18 +299,9 @@ class Model:
         """List the base parameters: name, value, std, lower, upper, unit, label, regrouping."""
         import pandas as pd
 
-        labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
-        columns = {
-            "name": self.names,
-            "value": self.values,
-            "std": self.sigma,
-            "lower": self.low,
-            "upper": self.high,
-            "unit": self.units,
-            "label": [labels.get(name, "") for name in self.names],
-            "regrouping": self.regroupings,
-        }
-        return pd.DataFrame(columns)
+        headings = ("name", "value", "std", "lower", "upper", "unit", "label", "regrouping")
+        own = (self.names, self.values, self.sigma, self.low, self.high, self.units)
+        return pd.DataFrame(dict(zip(headings, (*own, self._labels(self.names), self.regroupings), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
@@ -340,13 +329,9 @@ class Model:
             "singular_values": self.singular_values.tolist(),
             "weights": weights,
             **({} if self.fitted is None else {"fit": self.fitted.to_json()}),
-            "training": self.training,
-            "held_out": self.held_out,
-            "same_run": self.same_run,
+            **{key: getattr(self, key) for key in ("training", "held_out", "same_run")},
             "by_run": [dict(run) for run in self.by_run],
-            "unconstrained": self.unconstrained,
-            "verdict": self.verdict,
-            "reduction": self.reduction,
+            **{key: getattr(self, key) for key in ("unconstrained", "verdict", "reduction")},
         }
         known = {"payload": self.payload, "load": self.load}
         return head | own | {key: value for key, value in known.items() if value is not None} | tail
@@ -354,11 +339,10 @@ class Model:
     def to_latex(self) -> str:
         """Write the base parameters as a LaTeX table (package booktabs)."""
         head = (r"\begin{tabular}{lrrl}", r"\toprule", r"parameter & value & 95\,\% interval & unit \\", r"\midrule")
+        listed = (self.names, self.values, self.low, self.high, self.units)
         rows = [
             rf"{_escaped(name)} & {value:.5g} & [{low:.4g}, {high:.4g}] & {_unit_in_latex(unit)} \\"
-            for name, value, low, high, unit in zip(
-                self.names, self.values, self.low, self.high, self.units, strict=True
-            )
+            for name, value, low, high, unit in zip(*listed, strict=True)
         ]
         return "\n".join([*head, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -400,11 +384,9 @@ class Model:
     def _placed(self, names: Sequence[str], values: FloatArray) -> FloatArray:
         robot = self.own_robot()
         params = layout(robot)
-        strange = [name for name in names if name not in params.names]
-        if strange:
-            raise ExcitorError(
-                f"{self.where}: parameter {strange[0][:80]!r} is not one of {robot.name}; identify again"
-            )
+        other = [name for name in names if name not in params.names]
+        if other:
+            raise ExcitorError(f"{self.where}: parameter {other[0][:80]!r} is not one of {robot.name}; identify again")
         chi = np.zeros(len(params))
         chi[params.indices(list(names))] = values
         return chi
@@ -556,13 +538,18 @@ def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
     return _model(file, path, robot)
 
 
+AS_WRITTEN = (
+    *("method", "task", "condition", "training", "held_out", "same_run", "unconstrained", "reduction"),
+    *("payload", "load", "arm", "provenance", "currents"),
+)
+
+
 def _model(file: _File, path: Path, robot: Robot | None) -> Model:
-    listed, standard = file.parameters, file.standard or _Standard()
+    listed, standard, fit = file.parameters, file.standard or _Standard(), file.fit
+    fitted = fit if fit is None else Fitted(fit.equations, fit.settings, fit.intervals.method, fit.intervals.settings)
     intervals = [entry.interval or [np.nan, np.nan] for entry in listed]
     return Model(
         robot_name=file.robot,
-        method=file.method,
-        task=file.task,
         names=tuple(entry.name for entry in listed),
         units=tuple(entry.unit for entry in listed),
         regroupings=tuple(entry.regrouping or entry.name for entry in listed),
@@ -574,27 +561,17 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         covariance=_covariance(file, path),
         standard=_standard(standard, path),
         refusal=standard.reason,
-        condition=file.condition,
         smallest_inertia=file.smallest_mass_matrix_eigenvalue,
         singular_values=np.array(file.singular_values),
         weights=tuple(Weight(entry.joint, entry.run, entry.sigma) for entry in file.weights),
-        training=file.training,
-        held_out=file.held_out,
-        same_run=file.same_run,
         by_run=tuple(file.by_run),
-        unconstrained=file.unconstrained,
         verdict=None if file.verdict is None else file.verdict.model_dump(),
-        reduction=file.reduction,
-        fitted=_fitted(file.fit),
-        payload=file.payload,
-        load=file.load,
-        arm=file.arm,
+        fitted=fitted,
         findings=tuple(file.findings),
         processing=tuple(file.processing),
-        provenance=file.provenance,
-        currents=file.currents,
         path=path,
         robot=robot,
+        **{key: getattr(file, key) for key in AS_WRITTEN},
     )
 
 
@@ -634,12 +611,6 @@ def _standard(given: _Standard, path: Path) -> Standard | None:
         active=tuple(given.on_a_bound),
         links=tuple(given.bodies),
     )
-
-
-def _fitted(given: _Fit | None) -> Fitted | None:
-    if given is None:
-        return None
-    return Fitted(given.equations, given.settings, given.intervals.method, given.intervals.settings)
 
 
 def _robot_of(path: Path | None, name: str) -> Robot | None:

@@ -27,26 +27,17 @@ from excitor.experiments.identification import read_runs, rows_of
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.plan import make_slow_run, run_problem
-from excitor.experiments.report.html import entries, subtable
+from excitor.experiments.report.html import entries, picked, subtable
 from excitor.experiments.setup import Setup, set_up
 from excitor.experiments.status import advice, status
+from excitor.identify.diagnose import several
 from excitor.identify.samples import Samples
+from excitor.robots import information as info
 from excitor.robots.arrays import FloatArray, IntArray, finite, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import friction_model
-from excitor.robots.information import (
-    Information,
-    Noise,
-    add,
-    counted,
-    information,
-    information_from_covariance,
-    knowledge,
-    repeated,
-    sigmas,
-)
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 from excitor.robots.robot import Motion, Robot, posture
 
@@ -93,8 +84,8 @@ class PriorInformation:
     model: Model
     place: IntArray  # (n_names,): of the model's parameters among the robot's base parameters
     names: tuple[str, ...]  # as base parameters, regrouped ones with their R
-    given: Information  # of `names`
-    noise: Noise
+    given: info.Information  # of `names`
+    noise: info.Noise
     expected: FloatArray  # (n_names, n_names), A
     map: FloatArray  # (n_names, n_names), L
     runs: tuple[IdentifiedRun, ...]
@@ -112,7 +103,7 @@ class Candidate:
     what: str
     kind: str  # "again", "motion", "static", "sweeps"
     seconds: float  # of robot time, from home to home
-    teaches: Information
+    teaches: info.Information
     how: tuple[str, ...]
 
 
@@ -174,7 +165,11 @@ def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Te
     missing = [aim for aim in aims if not aim.met]
     if not missing:
         return NextRunAdvice(prior, aims, (), tuple(notes))
-    found, why_not = candidates(prior, setup_of(campaign), missing, seed=seed, tell=tell)
+    try:
+        setup: Setup | str = set_up(campaign)
+    except InvalidCampaign as error:
+        setup = "; ".join(error.problems[:3])  # recordings may come without a cell
+    found, why_not = candidates(prior, setup, missing, seed=seed, tell=tell)
     repeats = "errors that repeat in every period are no noise: no repetition averages them away"
     return NextRunAdvice(prior, aims, tuple(ranked(prior.given, aims, found)), (*notes, *why_not, repeats))
 
@@ -189,14 +184,6 @@ def check_model(folder: Path, warn: Tell) -> None:
         warn(f"warning: {FILE} is stale: {model.reason}; what follows is of the model as it is. {model.remedy}")
 
 
-def setup_of(campaign: OpenCampaign) -> Setup | str:
-    """Build the design problem, or return why there is none: recordings may come without a cell."""
-    try:
-        return set_up(campaign)
-    except InvalidCampaign as error:
-        return "; ".join(error.problems[:3])
-
-
 def advised_data(advised: NextRunAdvice) -> dict[str, Any]:
     """Write it for scripts."""
     targets = advised.prior.campaign.content.targets.model_dump()
@@ -207,23 +194,12 @@ def advised_data(advised: NextRunAdvice) -> dict[str, Any]:
         "sentence": advised.sentence,
         "targets": targets,
         "noise": advised.prior.noise.source,
-        "aims": [
-            {"name": a.name, "kind": a.kind, "unit": a.unit, "size": a.size, "sigma": a.now, "target": a.target}
-            | {"met": a.met}
-            for a in advised.aims
-        ],
+        "aims": [picked(aim, "name kind unit size sigma=now target met") for aim in advised.aims],
         "candidates": [
-            {
-                "what": one.candidate.what,
-                "kind": one.candidate.kind,
-                "robot_time_s": one.candidate.seconds,
-                "gain": one.gain,
-                "gain_per_s": one.rate,
-                "times_until_targets_are_met": one.times,
-                "teaches": list(one.teaches),
-                "expected_sigma": {a.name: x for a, x in zip(advised.aims, one.expected, strict=True)},
-                "how": list(one.candidate.how),
-            }
+            picked(one.candidate, "what kind robot_time_s=seconds")
+            | picked(one, "gain gain_per_s=rate times_until_targets_are_met=times teaches")
+            | {"expected_sigma": {a.name: x for a, x in zip(advised.aims, one.expected, strict=True)}}
+            | {"how": list(one.candidate.how)}
             for one in advised.ranked
         ],
         "notes": list(advised.notes),
@@ -236,37 +212,27 @@ LEAST = 1e-6  # of a deviation: smaller ones do not matter
 
 def aims_of(prior: PriorInformation) -> tuple[Aim, ...]:
     """List the targets: parameters that show above the noise, or those named, then each joint's torque."""
-    squares, torque = sizes_of(prior)
-    C = knowledge(prior.given).covariance
-    return (*_parameter_aims(prior, C, squares, torque), *_torque_aims(prior, C, squares, torque))
+    return tuple(_aims(prior))
 
 
-def _parameter_aims(
-    prior: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
-) -> Iterator[Aim]:
-    stated, design = prior.campaign.content.targets, prior.campaign.content.design
+def _aims(prior: PriorInformation) -> Iterator[Aim]:
+    (squares, torque), C = sizes_of(prior), info.knowledge(prior.given).covariance
+    stated, design, sigma = prior.campaign.content.targets, prior.campaign.content.design, prior.noise.sigma
     percent = stated.relative_sigma_percent
     relative = (design.target_relative_sigma_percent if percent is None else percent) / 100.0
     values, units = prior.values, base_parameters(prior.robot).units
     sizes = np.sqrt(np.array([np.diag(T) for T in squares]))  # (n_joints, n_names): rms of each column
-    shown = np.max(sizes * np.abs(values) / prior.noise.sigma[:, None], axis=0) > ESSENTIAL_CONTRIBUTION
+    shown = np.max(sizes * np.abs(values) / sigma[:, None], axis=0) > ESSENTIAL_CONTRIBUTION
     each = np.divide(torque[:, None], sizes, out=np.full(sizes.shape, np.inf), where=sizes > 0.0)
     unseen = stated.torque_share_percent / 100.0 * each.min(axis=0)
     for k in named(prior) or tuple(np.flatnonzero(shown)):
         size, now, e = abs(float(values[k])), float(np.sqrt(C[k, k])), np.eye(len(values))[k]
         target = max(relative * size, float(unseen[k]) if np.isfinite(unseen[k]) else 0.0, LEAST * now)
         yield Aim(prior.names[k], "parameter", units[prior.place[k]], size, now, target, np.outer(e, e))
-
-
-def _torque_aims(
-    prior: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
-) -> Iterator[Aim]:
-    share = prior.campaign.content.targets.torque_error_percent / 100.0
-    sliding, sigma = prior.robot.mechanism.prismatic, prior.noise.sigma
     for j, name in enumerate(prior.robot.joint_names):
         if torque[j] > 0.0:
-            target = share * max(float(torque[j]), float(sigma[j]))
-            unit, now = "N" if sliding[j] else "N m", deviation(C, squares[j])
+            target = stated.torque_error_percent / 100.0 * max(float(torque[j]), float(sigma[j]))
+            unit, now = "N" if prior.robot.mechanism.prismatic[j] else "N m", deviation(C, squares[j])
             yield Aim(f"torque of {name}", "torque", unit, float(torque[j]), now, target, squares[j])
 
 
@@ -278,20 +244,18 @@ def deviation(C: FloatArray, weight: FloatArray) -> float:
 def sizes_of(prior: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
     """Average WᵀW of each joint over the runs so far, and find the rms of its modelled torque, (n_joints,)."""
     n, n_joints = len(prior.names), prior.robot.n_joints
-    sums: list[FloatArray]
     kept = base_parameters(prior.robot).kept[prior.place]
-    sums, counts = [np.zeros((n, n)) for _ in range(n_joints)], np.zeros(n_joints)
+    sums, counts = np.zeros((n_joints, n, n)), np.zeros(n_joints)
     for run in prior.runs:
         W = regressor(prior.robot, run.motion)[:, :, kept]
-        used = np.ones(W.shape[:2], dtype=bool) if run.static else counted(prior.robot, run.motion, prior.noise)
+        used = np.ones(W.shape[:2], dtype=bool) if run.static else info.counted(prior.robot, run.motion, prior.noise)
         used[:, list(prior.robot.locked)] = False
         share = run.seconds / len(run.motion)
         for j in range(n_joints):
             rows = W[used[:, j], j]
             sums[j] += share * rows.T @ rows
             counts[j] += share * len(rows)
-    least = np.finfo(float).tiny
-    squares: list[FloatArray] = [total / max(count, least) for total, count in zip(sums, counts, strict=True)]
+    squares: list[FloatArray] = list(sums / np.maximum(counts, np.finfo(float).tiny)[:, None, None])
     torque = np.array([max(float(prior.values @ T @ prior.values), 0.0) for T in squares])
     return squares, np.sqrt(torque)
 
@@ -360,7 +324,7 @@ def open_by_held(prior: PriorInformation) -> list[str]:
         lost = lost_when_locked(replace(prior.robot, locked=others), {i: held[i]}).lost
         if lost:
             sentences.append(
-                f"{_listed(lost)} cannot show while {names[i]} is held: let it move, and take it out of `locked` in "
+                f"{several(lost)} cannot show while {names[i]} is held: let it move, and take it out of `locked` in "
                 "campaign.toml"
             )
     dropped = len(base_parameters(prior.robot)) - len(prior.names)
@@ -438,14 +402,13 @@ def _motion(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, ki
 
 def worst_visible(prior: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
     """Find the parameters that contribute most to torques that miss their targets, if only torques do."""
-    C = knowledge(prior.given).covariance
+    C = info.knowledge(prior.given).covariance
     task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
     share = np.diag(C) * np.diag(task)
     units = np.eye(len(prior.names))
-    order = np.argsort(-share)[:5]
     return [
         Aim(prior.names[k], "parameter", "", 0.0, float(np.sqrt(C[k, k])), 0.0, np.outer(units[k], units[k]))
-        for k in order
+        for k in np.argsort(-share)[:5]
     ]
 
 
@@ -463,7 +426,7 @@ def _slow(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind
         return f"{_SLOW[kind]}: {error}"
     motion, seconds = measured_motion(run, _STEP), measured_duration(run)
     return Candidate(
-        f"{_SLOW[kind]}",
+        _SLOW[kind],
         kind,
         run.duration,
         run_information(prior, motion, seconds, static=kind == "static"),
@@ -471,17 +434,12 @@ def _slow(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def program_seconds(folder: Path, program: str) -> float | None:
     """Return the duration of an emitted program, TARGET/NAME, s; None where its manifest does not state it."""
     target, _, name = program.partition("/")
-    for entry in read_manifest(folder / PROGRAMS / target / MANIFEST).programs:
-        if entry.name == name:
-            return float(sum(getattr(entry.durations_s, stretch) for stretch in ("out", "main", "back")))
-    return None
+    made = read_manifest(folder / PROGRAMS / target / MANIFEST).programs
+    spans = (entry.durations_s for entry in made if entry.name == name)
+    return next((float(span.out + span.main + span.back) for span in spans), None)
 
 
 def way_seconds(folder: Path) -> float:
@@ -510,7 +468,7 @@ def prior_information(campaign: OpenCampaign) -> PriorInformation:
     if model.robot_name != robot.name:
         raise ExcitorError(f"{path}: is of {model.robot_name}, the campaign's robot is {robot.name}; identify again")
     try:
-        full = information_from_covariance(robot, model.names, covariance)
+        full = info.information_from_covariance(robot, model.names, covariance)
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify the campaign again") from None
     params, base = layout(robot), base_parameters(robot)
@@ -518,25 +476,24 @@ def prior_information(campaign: OpenCampaign) -> PriorInformation:
     place = np.array([kept[name] for name in model.names], dtype=np.int64)
     given = restricted(full, place)
     runs = tuple(learned(run, one) for run, one in zip(wanted, samples, strict=True))
-    raw = Noise(model.residuals(robot.joint_names), 1.0, dead_zone=slowest(campaign))
-    once = restricted(add(rows_information(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
+    zone = rows_of(campaign).dead_zone
+    raw = info.Noise(model.residuals(robot.joint_names), 1.0, dead_zone=0.0 if zone is None else zone)
+    once = restricted(
+        info.add(rows_information(robot, run.motion, raw, run.seconds, run.static) for run in runs), place
+    )
     noise, L = calibrated(raw, once, given)
     A = once.matrix * noise.rate_hz
     return PriorInformation(campaign, robot, model, place, given.names, given, noise, A, L, runs)
 
 
-def slowest(campaign: OpenCampaign) -> FloatArray | float:
-    """Return the speeds below which joints' rows are left out."""
-    zone = rows_of(campaign).dead_zone
-    return 0.0 if zone is None else zone
-
-
-def run_information(prior: PriorInformation, motion: Motion, seconds: float, *, static: bool = False) -> Information:
+def run_information(
+    prior: PriorInformation, motion: Motion, seconds: float, *, static: bool = False
+) -> info.Information:
     """Compute the information of measuring a motion about the model's parameters: Lᵀ G L."""
     measured = restricted(rows_information(prior.robot, motion, prior.noise, seconds, static), prior.place)
     matrix = prior.map.T @ measured.matrix @ prior.map
     matrix = 0.5 * (matrix + matrix.T)
-    return Information(measured.names, matrix, matrix)
+    return info.Information(measured.names, matrix, matrix)
 
 
 def learned(run: Run, samples: Samples) -> IdentifiedRun:
@@ -546,9 +503,9 @@ def learned(run: Run, samples: Samples) -> IdentifiedRun:
     return IdentifiedRun(run, samples.motion[::every], samples.static, once * max(samples.repetitions, 1))
 
 
-def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
+def calibrated(raw: info.Noise, once: info.Information, given: info.Information) -> tuple[info.Noise, FloatArray]:
     """Estimate the number of independent rows per second that explains the model's covariance; and the map L."""
-    obtained, reported = sigmas(knowledge(given)), sigmas(knowledge(once))
+    obtained, reported = info.sigmas(info.knowledge(given)), info.sigmas(info.knowledge(once))
     if not np.isfinite(reported).all():
         names = ", ".join(name for name, sigma in zip(once.names, reported, strict=True) if not np.isfinite(sigma))
         raise ExcitorError(
@@ -569,35 +526,35 @@ def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (V * root) @ V.T, (V / root) @ V.T
 
 
-def rows_information(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
+def rows_information(robot: Robot, motion: Motion, noise: info.Noise, seconds: float, static: bool) -> info.Information:
     """Compute the information of rows about all base parameters; held poses have zero velocity."""
-    return information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
+    return info.information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
 
 
-def restricted(full: Information, place: IntArray) -> Information:
+def restricted(full: info.Information, place: IntArray) -> info.Information:
     """Return the information about some parameters; the model has none about the others."""
     names = tuple(full.names[k] for k in place)
     block = np.ix_(place, place)
-    return Information(names, full.matrix[block], full.scatter[block])
+    return info.Information(names, full.matrix[block], full.scatter[block])
 
 
 MOST_TIMES = 1000  # that a run is repeated in thought
 TEACHES = 0.25  # of a parameter's missing accuracy, from which on a run is listed as informative about it
 
 
-def ranked(given: Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[RankedCandidate]:
+def ranked(given: info.Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[RankedCandidate]:
     """Rank candidates, best first."""
     found = [_judged(given, aims, candidate) for candidate in candidates]
     return sorted(found, key=lambda one: -one.rate)
 
 
-def expected(given: Information, aims: Sequence[Aim], more: Information) -> list[float]:
+def expected(given: info.Information, aims: Sequence[Aim], more: info.Information) -> list[float]:
     """Compute each aim's deviation after more information."""
-    C = knowledge(add([given, more])).covariance
+    C = info.knowledge(info.add([given, more])).covariance
     return [deviation(C, aim.weight) for aim in aims]
 
 
-def _judged(given: Information, aims: Sequence[Aim], candidate: Candidate) -> RankedCandidate:
+def _judged(given: info.Information, aims: Sequence[Aim], candidate: Candidate) -> RankedCandidate:
     after = expected(given, aims, candidate.teaches)
     gains = {aim.name: _gain(aim, sigma) for aim, sigma in zip(aims, after, strict=True) if not aim.met}
     order = sorted(gains, key=lambda name: -gains[name])
@@ -614,11 +571,11 @@ def _gain(aim: Aim, after: float) -> float:
     return (aim.now**2 - max(after, aim.target) ** 2) / (aim.now**2 - aim.target**2)
 
 
-def _times(given: Information, aims: Sequence[Aim], more: Information) -> int | None:
+def _times(given: info.Information, aims: Sequence[Aim], more: info.Information) -> int | None:
     """Count repetitions until every target is met; information only grows, so bisection finds it."""
 
     def enough(k: int) -> bool:
-        after = expected(given, aims, repeated(more, float(k)))
+        after = expected(given, aims, info.repeated(more, float(k)))
         return all(sigma <= MET * aim.target for aim, sigma in zip(aims, after, strict=True))
 
     low, high = 0, 1
@@ -634,16 +591,18 @@ def _times(given: Information, aims: Sequence[Aim], more: Information) -> int | 
 
 def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
     """Describe how to repeat a run and identify it together with the previous ones."""
-    folder, log = campaign.folder, _free(campaign, run)
+    folder, (name, log) = campaign.folder, _free(campaign, run)
     first = (
         f"run program {run.program} on the robot again; keep its recording as {log}"
         if run.program
         else f"record {run.name!r} again in the same way; keep the recording as {log}"
     )
-    named = names_runs(campaign)
-    added = run.model_copy(update={"name": _unused(campaign, run.name), "log": log})
-    listed = [added] if named else [*campaign.content.run, added]
-    lines = [line for entry in listed for line in _run_lines(entry)]
+    added = run.model_copy(update={"name": name, "log": log})
+    named = "[[run]]" in campaign.text.replace(" ", "")  # else logs are found by their paths
+    lines = []
+    for entry in [added] if named else [*campaign.content.run, added]:
+        given = entry.model_dump(exclude_defaults=True)
+        lines += ["[[run]]", *(f"{key} = {_toml(value)}" for key, value in given.items())]
     return (first, "in campaign.toml, at its end:", *lines, f"excitor identify {folder}")
 
 
@@ -661,15 +620,8 @@ def further(campaign: OpenCampaign, requested: Sequence[str] | str) -> tuple[str
         f"run only the new program, further_{len(before) + 1}; put its recording beside the others",
     ]
     if isinstance(requested, str):
-        lines.append(
-            'in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own'
-        )
+        lines += ['in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own']
     return (*lines, f"excitor identify {folder}")
-
-
-def names_runs(campaign: OpenCampaign) -> bool:
-    """Return True if campaign.toml names its runs; else logs are found by their paths."""
-    return "[[run]]" in campaign.text.replace(" ", "")
 
 
 def _design_command(folder: Path) -> str:
@@ -688,26 +640,16 @@ def _design_command(folder: Path) -> str:
     return f"{' '.join(words)}   (the same seed and evaluations make the same motions again)"
 
 
-def _run_lines(run: Run) -> list[str]:
-    """Write a run as in campaign.toml."""
-    given = run.model_dump(exclude_defaults=True)
-    return ["[[run]]", *(f"{key} = {_toml(value)}" for key, value in given.items())]
-
-
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _free(campaign: OpenCampaign, run: Run) -> str:
-    """Find a name for the next recording beside the last one."""
-    path = Path(run.log)
-    taken = {entry.log for entry in campaign.content.run}
-    names = (path.with_name(f"{path.stem}_{k}{path.suffix}").as_posix() for k in range(2, 10_000))
-    return next(name for name in names if name not in taken and not (campaign.folder / name).exists())
-
-
-def _unused(campaign: OpenCampaign, name: str) -> str:
-    taken = {entry.name for entry in campaign.content.run}
-    return next(full for full in (f"{name} {k}" for k in range(2, 10_000)) if full not in taken)
+def _free(campaign: OpenCampaign, run: Run) -> tuple[str, str]:
+    """Find a name for the run when it is repeated, and one for its recording beside the last one."""
+    path, numbers = Path(run.log), range(2, 10_000)
+    names, logs = ({getattr(entry, key) for entry in campaign.content.run} for key in ("name", "log"))
+    beside = (path.with_name(f"{path.stem}_{k}{path.suffix}").as_posix() for k in numbers)
+    log = next(log for log in beside if log not in logs and not (campaign.folder / log).exists())
+    return next(name for name in (f"{run.name} {k}" for k in numbers) if name not in names), log

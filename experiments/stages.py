@@ -4,7 +4,7 @@ The command line calls the same functions and prints what they return.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,13 +24,11 @@ from excitor.robots.errors import ExcitorError
 if TYPE_CHECKING:
     from excitor.experiments.compare import Comparison
     from excitor.experiments.emit import EmitResult, Verification
-    from excitor.experiments.export.export import ExportFile
     from excitor.experiments.identification import IdentifiedModel
     from excitor.experiments.next_run import NextRunAdvice
     from excitor.experiments.payload import IdentifiedLoad
     from excitor.experiments.plan import CampaignDesign, Listener
     from excitor.experiments.report.evidence import Evidence
-    from excitor.experiments.simulate import SimulationResult
     from excitor.experiments.status import Stage
 
 PAGE = "plan.html"
@@ -140,7 +138,7 @@ def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool 
     from excitor.experiments.report.data import pdf as print_page
     from excitor.experiments.report.data import report_data, write_data
     from excitor.experiments.report.evidence import chain_commands, simulated_runs
-    from excitor.experiments.report.payload import load_page
+    from excitor.experiments.report.payload import HEADLINES, load_page
 
     campaign = open_campaign(folder)
     folder = campaign.folder
@@ -148,10 +146,14 @@ def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool 
     commands = chain_commands(campaign, design, simulated_runs(campaign))
     if campaign.content.task == "payload":
         data = _load_report(campaign, commands, tell)
-        sentences, written = _load_words(data), write_data(folder, data, load_page)
+        rating = data["load"]["rating"]
+        sentences = [HEADLINES[rating["answer"]], *(f"  {one['sentence']}" for one in rating["quantities"])]
+        written = write_data(folder, data, load_page)
     else:
         data = report_data(evidence_of(campaign, tell), design=design, commands=commands, tracking=tracking)
-        sentences, written = _verdict(data), write_data(folder, data)
+        verdict = data["verdict"]
+        sentences = [verdict["headline"], *(f"{use['use']}: {' '.join(use['reasons'])}" for use in verdict["uses"])]
+        written = write_data(folder, data)
     for path in written:
         tell(f"wrote {path}")
     if pdf:
@@ -197,23 +199,6 @@ def _report_fresh(campaign: OpenCampaign, model: Model, tell: Tell) -> None:
         tell(f"{finding['level']}: {finding['sentence']}")
 
 
-def _verdict(data: Mapping[str, Any]) -> Iterator[str]:
-    """Repeat the page's first words."""
-    verdict = data["verdict"]
-    yield verdict["headline"]
-    for use in verdict["uses"]:
-        yield f"{use['use']}: {' '.join(use['reasons'])}"
-
-
-def _load_words(data: Mapping[str, Any]) -> Iterator[str]:
-    from excitor.experiments.report.payload import HEADLINES
-
-    rating = data["load"]["rating"]
-    yield HEADLINES[rating["answer"]]
-    for one in rating["quantities"]:
-        yield f"  {one['sentence']}"
-
-
 def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Comparison, dict[str, Any], Path]":
     """Compare estimators on a campaign's data and write compare.html and compare.json; the page is last."""
     from excitor.experiments.compare import compare
@@ -227,10 +212,6 @@ def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Co
         write_atomically(campaign.folder / name, text)
         tell(f"wrote {campaign.folder / name}")
     return compared, data, campaign.folder / COMPARISON[0]
-
-
-def _silent(sentence: str) -> None:
-    """Print nothing."""
 
 
 @dataclass
@@ -253,10 +234,10 @@ class Campaign:
     """
 
     folder: Path
-    tell: Tell = field(default=_silent, repr=False)
+    tell: Tell = field(default=lambda _: None, repr=False)
     results: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def __init__(self, folder: str | PathLike[str], tell: Tell = _silent) -> None:
+    def __init__(self, folder: str | PathLike[str], tell: Tell = lambda _: None) -> None:
         self.folder, self.tell, self.results = Path(folder), tell, {}
 
     @classmethod
@@ -305,7 +286,9 @@ class Campaign:
         request = Request(targets, approximate, spacing, loss, motion_only, tuple(allow))
         _, emitted = emit(self.folder, request, self.tell)
         self.results["emit"] = emitted
-        refused = [_reason(one) for one in emitted if not one.good]
+        return self._unless([_reason(one) for one in emitted if not one.good])
+
+    def _unless(self, refused: Sequence[str]) -> "Campaign":
         if refused:
             raise ExcitorError("; ".join(refused))
         return self
@@ -329,14 +312,10 @@ class Campaign:
         """Run the emitted programs on a virtual robot: logs in the vendors' formats, and truth.json apart."""
         from excitor.experiments.simulate import SimulationOptions, simulate
 
-        made: list[SimulationResult] = simulate(
-            self.folder, targets, SimulationOptions(seed, tuple(faults), dry, fresh, engine=engine), self.tell
-        )
-        self.results["simulate"] = made
-        refused = [one.refused for one in made if one.folder is None and (one.target in targets or len(made) == 1)]
-        if refused:
-            raise ExcitorError("; ".join(refused))
-        return self
+        options = SimulationOptions(seed, tuple(faults), dry, fresh, engine=engine)
+        self.results["simulate"] = made = simulate(self.folder, targets, options, self.tell)
+        missing = (one for one in made if one.folder is None)
+        return self._unless([one.refused for one in missing if one.target in targets or len(made) == 1])
 
     def status(self) -> "list[Stage]":
         """List the stages: what the folder holds, what of it is stale, and what to do next."""
@@ -373,11 +352,8 @@ class Campaign:
         """Write the identified model in the forms named: mjcf, urdf, py, c, parquet, kuka, abb, fanuc, ur."""
         from excitor.experiments.export.export import ExportOptions, export
 
-        written: list[ExportFile]
-        written, doubts = export(
-            self.folder, list(forms), ExportOptions(None if out is None else Path(out), allow=tuple(allow))
-        )
-        self.results["export"] = written
+        options = ExportOptions(None if out is None else Path(out), allow=tuple(allow))
+        self.results["export"], doubts = export(self.folder, list(forms), options)
         for sentence in doubts:
             self.tell(f"note: {sentence}")
         return self

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,19 +124,12 @@ def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) ->
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Stage(name, "unusable", "does not state what it was made from", remedy)
     changed = [file for file, digest in listed.items() if _digest(folder, file) != digest]
-    changed += _changed_prior(data["provenance"], prior)
+    recorded = data["provenance"].get("prior_sha256")  # of a payload's arm, whose model may be in another folder
+    if prior is not None and recorded is not None and _digest(prior.resolve().parent, prior.resolve().name) != recorded:
+        changed.append(prior.name + " of the arm")
     if changed:
         return Stage(name, "stale", f"{', '.join(changed[:3])} changed since", remedy)
     return Stage(name, "up to date")
-
-
-def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[str]:
-    """Compare the arm's model of a payload campaign, possibly in another folder, with the digest that was recorded."""
-    recorded = provenance.get("prior_sha256")
-    if prior is None or recorded is None:
-        return []
-    now = hashlib.sha256(prior.read_bytes()).hexdigest() if prior.is_file() else ""
-    return [] if now == recorded else [prior.name + " of the arm"]
 
 
 def _digest(folder: Path, file: str) -> str:

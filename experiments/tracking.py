@@ -42,11 +42,6 @@ class FittedModel:
     consistent: FloatArray | None  # (n_params,): of the parameters that left the model
 
 
-def in_process(campaign: OpenCampaign) -> bool:
-    """Return True if the model is for one process: the campaign has a task, or learns from a process's cycles."""
-    return campaign.content.design.task is not None or any(run.cycle_s for run in campaign.content.run)
-
-
 def tracking_data(
     campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], *, seed: int = 0
 ) -> dict[str, Any]:
@@ -111,7 +106,8 @@ def _reference(campaign: OpenCampaign, runs: Sequence[Samples]) -> Reference:
     moving = [samples for samples in runs if not samples.static]
     if not moving:
         raise ExcitorError("no run moves, so there is no motion to follow")
-    return run_reference(moving[0], STEP)
+    times = np.arange(len(moving[0])) / moving[0].sample_rate_hz
+    return reference_of(f"run {moving[0].run!r}", times, moving[0].motion.q, STEP)
 
 
 def _follower(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[VirtualRobot, str]:
@@ -271,21 +267,15 @@ def task_reference(campaign: OpenCampaign, step: float) -> Reference:
     return reference_of(f"task {name}", table[:, 0], pendant_to_si(setup.robot, table[:, 1:]), step)
 
 
-def run_reference(samples: Samples, step: float) -> Reference:
-    """Build the reference from the measured motion of a run."""
-    times = np.arange(len(samples)) / samples.sample_rate_hz
-    return reference_of(f"run {samples.run!r}", times, samples.motion.q, step)
-
-
 def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
     """Simulate tracking of a process, or of the validation motion; None where the campaign does not need it."""
     model, standard = evidence.model, evidence.model.standard
-    if not (asked or in_process(evidence.campaign)):
+    cycles = {run.name for run in evidence.campaign.content.run if run.cycle_s}
+    if not (asked or evidence.campaign.content.design.task is not None or cycles):
         return None
     consistent = None if standard is None else standard.values
     own = dict(zip(model.delivered.names, model.delivered.values, strict=True))
     values = np.array([own[name] for name in model.names])
     fitted = FittedModel(evidence.robot, model.names, values, model.known_covariance(), consistent)
-    cycles = {run.name for run in evidence.campaign.content.run if run.cycle_s}
     order = sorted(evidence.runs, key=lambda run: (run.samples.run not in cycles, run.role != "validate"))
     return tracking_data(evidence.campaign, fitted, [run.samples for run in order])

@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from excitor.experiments.report import html
 from excitor.experiments.report.evidence import Evidence, cost
-from excitor.experiments.report.html import (
-    MINUS,
-    base_capsules,
-    entries,
-    frame_data,
-    frames,
-    moving_capsules,
-    show,
-    subtable,
-)
 from excitor.experiments.report.parameters import KNOWN_BY
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import link_poses
@@ -39,18 +30,12 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
         "smallest_inertia": finite(evidence.model.smallest_inertia),
         "fit": None
         if standard is None or audit is None
-        else {
-            "solver": standard.solver,
-            "status": standard.status,
-            "loss": finite(standard.loss),
-            "holds": audit.holds,
-            "smallest_mass_matrix_eigenvalue": finite(audit.smallest_eigenvalue),
-            "n_poses": audit.n_poses,
-        },
+        else html.picked(standard, "solver status loss")
+        | html.picked(audit, "holds smallest_mass_matrix_eigenvalue=smallest_eigenvalue n_poses"),
         "links": links,
         "run": evidence.shown.samples.run,
-        "base_capsules": base_capsules(robot),
-        "capsules": moving_capsules(robot),
+        "base_capsules": html.base_capsules(robot),
+        "capsules": html.moving_capsules(robot),
         "frames": motion_frames(evidence, links),
     }
 
@@ -70,6 +55,8 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
         moments, axes = np.linalg.eigh(inertia)
         if np.linalg.det(axes) < 0.0:
             axes = axes * np.array([1.0, 1.0, -1.0])
+        arrays = {"center": center, "moments": moments, "axes": axes, "half_axes": half_axes(mass, moments)}
+        arrays["eigenvalues"] = np.linalg.eigvalsh(pseudo_inertia(phi))
         rows.append(
             {
                 "index": j,
@@ -78,13 +65,8 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
                 "mass": mass,
                 "mass_label": labels[9],
                 "data_determined": sum(label == "data-determined" for label in labels),
-                "center": center.tolist(),
-                "moments": moments.tolist(),
-                "axes": axes.tolist(),
-                "half_axes": half_axes(mass, moments).tolist(),
-                "eigenvalues": np.linalg.eigvalsh(pseudo_inertia(phi)).tolist(),
-                "relative_margin": finite(found.relative_margin),
-                "triangle_margin": finite(found.triangle_margin),
+                **{key: array.tolist() for key, array in arrays.items()},
+                **html.picked(found, "relative_margin triangle_margin"),
             }
         )
     return rows
@@ -101,8 +83,8 @@ def motion_frames(evidence: Evidence, links: list[dict[str, Any]]) -> dict[str, 
     samples = evidence.shown.samples
     rate = 1.0 if samples.static else samples.sample_rate_hz
     last = min(len(samples) - 1, int(LONGEST * rate))
-    picked = np.unique(np.linspace(0, last, min(FRAMES, last + 1)).round().astype(np.int64))
-    q = samples.motion.q[picked]
+    chosen = np.unique(np.linspace(0, last, min(FRAMES, last + 1)).round().astype(np.int64))
+    q = samples.motion.q[chosen]
     poses = link_poses(evidence.robot, q)
     found = []
     for row in links:
@@ -111,9 +93,8 @@ def motion_frames(evidence: Evidence, links: list[dict[str, Any]]) -> dict[str, 
         axes = T[:, :3, :3] @ np.array(row["axes"])
         found.append(np.concatenate([centers, axes.reshape(-1, 9)], axis=1))
     placed = np.stack(found, axis=1).reshape(len(q), -1) if found else np.zeros((len(q), 0))
-    return frame_data(frames(evidence.robot, picked / rate, q)) | {
-        "ellipsoids": np.rint(placed * _GRID).astype(np.int64).tolist()
-    }
+    ellipsoids = np.rint(placed * _GRID).astype(np.int64).tolist()
+    return html.frame_data(html.frames(evidence.robot, chosen / rate, q)) | {"ellipsoids": ellipsoids}
 
 
 NOTHING = 1e-9  # rounding: no link is that small
@@ -121,18 +102,18 @@ NOTHING = 1e-9  # rounding: no link is that small
 
 def bodies_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Show the robot with its inertia ellipsoids, and each link's mass, centre and moments."""
-    bodies = subtable(data, "bodies")
+    bodies = html.subtable(data, "bodies")
     if not bodies:
         return None
-    fit = subtable(bodies, "fit")
+    fit = html.subtable(bodies, "fit")
     links = [
         {key: link[key] for key in ("link", "holds", "mass", "mass_label", "data_determined", "relative_margin")}
         | {
             "smallest": min(link["eigenvalues"], default=None),
-            "center": [f"{round(1e3 * x, 1) + 0.0:.1f}".replace("-", MINUS) for x in link["center"]],
-            "moments": [show(0.0 if abs(x) < NOTHING else x, 3) for x in link["moments"]],
+            "center": [f"{round(1e3 * x, 1) + 0.0:.1f}".replace("-", html.MINUS) for x in link["center"]],
+            "moments": [html.show(0.0 if abs(x) < NOTHING else x, 3) for x in link["moments"]],
         }
-        for link in entries(bodies, "links")
+        for link in html.entries(bodies, "links")
     ]
     return {
         "fit": {**fit, "cost": cost(fit["loss"])} if fit else None,

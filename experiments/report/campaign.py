@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.identification import mean_noise
+from excitor.experiments.identification import mean_noise, noise_of
 from excitor.experiments.report.evidence import Evidence, SeenRun, ValidationEvidence
-from excitor.experiments.report.html import entries, percent, show, subtable, torque_units
+from excitor.experiments.report.html import entries, percent, plain, show, subtable, torque_units
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Robot
 
 MOST_SAMPLES = 3000  # of a run, for its condition number
 FORESEEN = 2.0  # times the forecast: below it, as predicted
@@ -46,13 +46,7 @@ def planned_data(evidence: Evidence, design: Mapping[str, Any] | None) -> dict[s
 def run_condition(robot: Robot, samples: Samples) -> float | None:
     """Condition number of a measured run's column-normalised base regressor, on at most some thousand samples."""
     step = max(1, len(samples) // MOST_SAMPLES)
-    motion = samples.motion
-    thin = Samples(
-        samples.run,
-        Motion(motion.q[::step], motion.dq[::step], motion.ddq[::step]),
-        samples.tau[::step],
-        samples.sample_rate_hz,
-    )
+    thin = Samples(samples.run, samples.motion[::step], samples.tau[::step], samples.sample_rate_hz)
     W = dynamic_regression(robot, [thin]).W
     norms = np.linalg.norm(W, axis=0)
     if not (norms > 0.0).all():
@@ -63,13 +57,11 @@ def run_condition(robot: Robot, samples: Samples) -> float | None:
 
 def _runs(evidence: Evidence, plans: list[Any]) -> list[dict[str, Any]]:
     """List planned runs, then those that were measured without a plan."""
-    measured = {run.samples.run: run for run in evidence.runs}
+    made = {run.samples.run: run for run in evidence.runs}
     good = [plan for plan in plans if isinstance(plan, Mapping)]
-    rows = [_planned_run(evidence.robot, plan, measured.get(str(plan.get("name")))) for plan in good]
+    rows = [_planned_run(evidence.robot, plan, made.get(str(plan.get("name")))) for plan in good]
     names = {row["name"] for row in rows}
-    return rows + [
-        _planned_run(evidence.robot, {"name": name}, measured[name]) for name in measured if name not in names
-    ]
+    return rows + [_planned_run(evidence.robot, {"name": name}, made[name]) for name in made if name not in names]
 
 
 def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> dict[str, Any]:
@@ -94,18 +86,10 @@ def _parameters(evidence: Evidence, forecast: Mapping[str, Any]) -> list[dict[st
         if not isinstance(entry, Mapping):
             continue
         inflated, white = finite(entry.get("sigma_inflated")), finite(entry.get("sigma"))
-        expected = white if inflated is None else inflated
-        obtained = sigma.get(str(entry.get("name")))
-        both = expected is not None and obtained is not None and expected > 0.0
-        rows.append(
-            {
-                "name": str(entry.get("name", "")),
-                "unit": str(entry.get("unit", "")),
-                "expected": expected,
-                "obtained": obtained,
-                "ratio": obtained / expected if both and obtained is not None and expected is not None else None,
-            }
-        )
+        expected, obtained = white if inflated is None else inflated, sigma.get(str(entry.get("name")))
+        ratio = None if obtained is None or expected is None or expected <= 0.0 else obtained / expected
+        words = {key: str(entry.get(key, "")) for key in ("name", "unit")}
+        rows.append(words | {"expected": expected, "obtained": obtained, "ratio": ratio})
     return rows
 
 
@@ -121,13 +105,11 @@ def tracking_error(run: SeenRun) -> FloatArray | None:
 
 def tracking_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """List each run's tracking errors: root mean square and greatest, joint by joint, rad or m."""
-    rows = []
-    for run in evidence.runs:
-        error = tracking_error(run)
-        if error is not None:
-            rms, peak = np.sqrt(np.mean(error**2, axis=0)), np.abs(error).max(axis=0)
-            rows.append({"run": run.samples.run, "rms": rms.tolist(), "peak": peak.tolist()})
-    return rows
+    return [
+        {"run": run.samples.run, "rms": np.sqrt(np.mean(e**2, axis=0)).tolist(), "peak": np.abs(e).max(axis=0).tolist()}
+        for run in evidence.runs
+        if (e := tracking_error(run)) is not None
+    ]
 
 
 def noise_rows(evidence: Evidence, design: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -156,9 +138,8 @@ def noise_floor(evidence: Evidence, judged: ValidationEvidence) -> dict[str, Any
     rows = [regression.joint == j for j in np.unique(regression.joint)]
     rms = np.array([np.sqrt(np.mean(variance[r])) for r in rows])
     size = np.array([np.sqrt(np.mean(regression.y[r] ** 2)) for r in rows])
-    total = np.sqrt(np.sum(variance) / np.sum(regression.y**2))
     relative = np.divide(rms, size, out=np.full_like(rms, np.nan), where=size > 0.0)
-    return {"relative": [finite(x) for x in relative], "total": finite(total), "rmse": rms.tolist()}
+    return {"relative": plain(relative), "total": finite(noise_of(regression, variance)), "rmse": rms.tolist()}
 
 
 LEVELS = ("unusable", "doubtful", "note")
@@ -169,15 +150,11 @@ def checked_entries(alignments: Mapping[str, Alignment]) -> list[dict[str, Any]]
     return [
         {
             "run": name,
-            "what": check.what,
-            "joint": check.joint,
             "name": " ".join(filter(None, (f"{name}:", check.what, check.joint))),
-            "found": check.figure,
-            "tolerance": check.tolerance,
             "unit": "" if check.unit == "1" else check.unit,
-            "holds": check.holds,
-            "level": check.level,
             "sentence": str(check),
+            **{key: getattr(check, key) for key in ("what", "joint", "tolerance", "holds", "level")},
+            "found": check.figure,
         }
         for name, alignment in alignments.items()
         for check in alignment.checks
@@ -257,16 +234,8 @@ def _checks(run: str, found: Sequence[Entry], joints: Sequence[str]) -> dict[str
 
 
 UNITS = {"hz": "Hz", "s": "s", "percent": "%", "deg": "°"}
-NAMES = {
-    "excitor": "excitor",
-    "python": "Python",
-    "numpy": "NumPy",
-    "scipy": "SciPy",
-    "cvxpy": "CVXPY",
-    "robot": "robot",
-    "design_seed": "seed of the plan",
-    "seed": "seed of the intervals",
-}
+NAMES = {"excitor": "excitor", "python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cvxpy": "CVXPY"}
+NAMES |= {"robot": "robot", "design_seed": "seed of the plan", "seed": "seed of the intervals"}
 
 
 def processing_context(data: Mapping[str, Any]) -> dict[str, Any] | None:

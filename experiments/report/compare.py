@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.files import write_atomically
-from excitor.experiments.report.data import Report, ReportedErrors, ReportedParameter, checked
+from excitor.experiments.report.data import Report, ReportedParameter, checked
 from excitor.experiments.report.evidence import some
 from excitor.experiments.report.html import page, percent, show
 from excitor.robots.errors import ExcitorError
@@ -26,14 +26,13 @@ def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, A
     check_same_robot(a, b)
     in_a, in_b = ({p.name: p for p in report.parameters if p.kept} for report in (a, b))
     both = [name for name in in_a if name in in_b]
-    other = [
-        name for name in both if in_a[name].regrouping != in_b[name].regrouping or in_a[name].unit != in_b[name].unit
-    ]
+    meaning = [{name: (p.regrouping, p.unit) for name, p in found.items()} for found in (in_a, in_b)]
+    other = [name for name in both if meaning[0][name] != meaning[1][name]]
     rows = [difference(in_a[name], in_b[name]) for name in both if name not in other]
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": KIND,
-        "robot": {"name": a.robot.name, "title": a.robot.title, "joints": list(a.robot.joints)},
+        "robot": a.robot.model_dump(),
         "names": [a.name, b.name],
         "simulated": [bool(report.simulated) for report in (a, b)],
         "parameters": rows,
@@ -47,7 +46,7 @@ def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, A
         row["difference"] == 0.0 for row in rows
     )
     result["verdict"] = agreement(result)
-    return result | {"sentences": sentences_of(result)}
+    return result | {"sentences": list(sentences_of(result))}
 
 
 def check_same_robot(a: Report, b: Report) -> None:
@@ -70,10 +69,7 @@ def difference(a: ReportedParameter, b: ReportedParameter) -> dict[str, Any]:
     sigma = math.hypot(a.sigma or 0.0, b.sigma or 0.0)
     reach = math.hypot(*(0.5 * ((p.high or 0.0) - (p.low or 0.0)) for p in (a, b)))
     return {
-        "name": a.name,
-        "part": a.part,
-        "regrouping": a.regrouping,
-        "unit": a.unit,
+        **{key: getattr(a, key) for key in ("name", "part", "regrouping", "unit")},
         "first": value_a,
         "second": value_b,
         "sigma_first": a.sigma,
@@ -89,19 +85,16 @@ def difference(a: ReportedParameter, b: ReportedParameter) -> dict[str, Any]:
 def errors_beside(a: Report, b: Report) -> list[dict[str, Any]]:
     """List errors of the same kind in pairs; runs differ, and so do the torques that errors are shares of."""
     rows = []
-    for training in (False, True):
-        found = [next((e for e in report.errors if e.training is training), None) for report in (a, b)]
-        if any(found):
-            label = "training error" if training else "held-out error"
-            rows.append({"label": label, "first": _by_joint(found[0]), "second": _by_joint(found[1])})
+    for training, label in ((False, "held-out error"), (True, "training error")):
+        found = {
+            key: {"total": errors.model.total, "joints": dict(zip(errors.joints, errors.model.relative, strict=True))}
+            for key, report in (("first", a), ("second", b))
+            for errors in report.errors
+            if errors.training is training
+        }
+        if found:
+            rows.append({"label": label, "first": found.get("first"), "second": found.get("second")})
     return rows
-
-
-def _by_joint(errors: ReportedErrors | None) -> dict[str, Any] | None:
-    if errors is None:
-        return None
-    by_joint = dict(zip(errors.joints, errors.model.relative, strict=True))
-    return {"total": errors.model.total, "joints": by_joint}
 
 
 PAGE = "comparison.html"
@@ -190,12 +183,8 @@ def repeatability(rows: Rows) -> float | None:
     return float(np.median(known)) if known else None
 
 
-def sentences_of(result: Mapping[str, Any]) -> list[str]:
+def sentences_of(result: Mapping[str, Any]) -> Iterator[str]:
     """List the results of the comparison, as sentences."""
-    return list(_said(result))
-
-
-def _said(result: Mapping[str, Any]) -> Iterator[str]:
     if result["equal"] and result["parameters"]:
         yield "The two reports agree on every parameter."
         return

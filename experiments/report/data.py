@@ -30,13 +30,13 @@ from excitor.experiments.report.evidence import (
     split_data,
 )
 from excitor.experiments.report.fit import errors_data, residuals_data
+from excitor.experiments.report.html import Data, robot_data
 from excitor.experiments.report.page import report_page
 from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
 from excitor.experiments.report.verdict import verdict_data
 from excitor.experiments.tracking import reported_tracking
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
-from excitor.robots.robot import Robot
 
 SCHEMA = 1
 KIND = "excitor report"
@@ -81,18 +81,6 @@ def report_data(
     }
 
 
-def robot_data(robot: Robot) -> dict[str, Any]:
-    """Describe the robot and its joints, with the units of their positions and torques."""
-    sliding = [bool(x) for x in robot.mechanism.prismatic]
-    return {
-        "name": robot.name,
-        "title": robot.title or robot.name,
-        "joints": list(robot.joint_names),
-        "units": ["m" if x else "rad" for x in sliding],
-        "torque_units": ["A" if robot.drive.in_amperes else "N" if x else "N m" for x in sliding],
-    }
-
-
 PAGE, DATA = "report.html", "report.json"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PRINTING = 120.0  # s that a browser may take
@@ -106,27 +94,16 @@ class PdfFile:
     sentence: str
 
 
-def write_report(
-    folder: Path,
-    found: IdentifiedModel | Evidence,
-    *,
-    design: Mapping[str, Any] | None = None,
-    commands: Sequence[str] = (),
-    tracking: bool = False,
-) -> list[Path]:
-    """Collect a report and write it."""
-    data = report_data(found, design=design, commands=commands, tracking=tracking)
-    return write_data(folder, data)
+def write_report(folder: Path, found: IdentifiedModel | Evidence, **given: Any) -> list[Path]:
+    """Collect a report, with what `report_data` may be given, and write it."""
+    return write_data(folder, report_data(found, **given))
 
 
-def write_data(
-    folder: Path, data: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = report_page
-) -> list[Path]:
+def write_data(folder: Path, data: Data, page: Callable[[Data], str] = report_page) -> list[Path]:
     """Write report.html and report.json, each atomically; the data last, as they hold the digests of their inputs."""
-    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: page(data)}
-    for name in (PAGE, DATA):
-        write_atomically(folder / name, texts[name])
-    return [folder / name for name in texts]
+    write_atomically(folder / PAGE, page(data))
+    write_atomically(folder / DATA, json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n")
+    return [folder / DATA, folder / PAGE]
 
 
 def pdf(page: Path) -> PdfFile:

@@ -4,7 +4,6 @@ Curves are reduced to a bounded size by the least and greatest value of each seg
 repeated from what each stage recorded; simulated logs are recognised by their digests.
 """
 
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,21 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from excitor.experiments import identification
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Role
 from excitor.experiments.design_json import FILE as DESIGN
-from excitor.experiments.identification import (
-    IdentifiedModel,
-    Tell,
-    judge,
-    judging_equations,
-    known_equations,
-    read_runs,
-    thinner,
-    validation_data,
-)
 from excitor.experiments.model import Model
-from excitor.experiments.report.html import compact, percent, subtable
+from excitor.experiments.report.html import Data, compact, percent, picked, subtable
 from excitor.experiments.simulate import FOLDER, MARK
 from excitor.identify.consistent import Audit, Delivered, audit
 from excitor.identify.diagnose import several
@@ -106,8 +96,7 @@ class Evidence:
     @property
     def shown(self) -> SeenRun:
         """The most informative run: a moving one that the model was not fitted to, if there is one."""
-        order = sorted(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
-        return order[0]
+        return min(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
 
     @cached_property
     def audit(self) -> Audit | None:
@@ -115,39 +104,29 @@ class Evidence:
         return None if self.model.standard is None else audit(self.robot, self.model.standard.values)
 
 
-def gather(found: IdentifiedModel) -> Evidence:
+def gather(found: identification.IdentifiedModel) -> Evidence:
     """Collect the evidence of an identification."""
     held_out = None
     if found.unseen is not None and found.held_out is not None:
         held_out = judged(found.held_out, found.unseen, found.delivered)
-    return Evidence(
-        campaign=found.campaign,
-        model=found.model,
-        runs=seen_runs(found.campaign, found.model, found.samples, found.alignments),
-        training=judged(found.training, found.known, found.delivered),
-        held_out=held_out,
-    )
+    runs = seen_runs(found.campaign, found.model, found.samples, found.alignments)
+    return Evidence(found.campaign, found.model, runs, judged(found.training, found.known, found.delivered), held_out)
 
 
-def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: None) -> Evidence | None:
+def gather_on_file(campaign: OpenCampaign, model: Model, tell: identification.Tell = lambda _: None) -> Evidence | None:
     """Collect the evidence of a model on file; None where its errors differ from those it was written with."""
-    runs = read_runs(campaign, tell)
-    known = known_equations(runs).judging
+    runs = identification.read_runs(campaign, tell)
+    known = identification.known_equations(runs).judging
     own = model.delivered
-    training, held_out = judged(judge(runs, known, own, training=True), known, own), None
+    training, held_out = judged(identification.judge(runs, known, own, training=True), known, own), None
     if runs.unseen:
-        unseen = judging_equations(runs.campaign, runs.unseen)
-        held_out = judged(judge(runs, unseen, own), unseen, own)
+        unseen = identification.judging_equations(runs.campaign, runs.unseen)
+        held_out = judged(identification.judge(runs, unseen, own), unseen, own)
     for one, written in ((training, model.training), (held_out, model.held_out)):
-        if (None if one is None else validation_data(one.validation)) != written:
+        if (None if one is None else identification.validation_data(one.validation)) != written:
             return None
-    return Evidence(
-        campaign=runs.campaign,
-        model=model,
-        runs=seen_runs(runs.campaign, model, runs.samples, runs.alignments),
-        training=training,
-        held_out=held_out,
-    )
+    seen = seen_runs(runs.campaign, model, runs.samples, runs.alignments)
+    return Evidence(runs.campaign, model, seen, training, held_out)
 
 
 def judged(validation: Validation, regression: Regression, model: Delivered) -> ValidationEvidence:
@@ -163,7 +142,7 @@ def seen_runs(
     runs = []
     for run in campaign.content.run:
         own = samples[run.name]
-        thin = thinning([own], thinner(campaign))[0] or (lambda x: x)
+        thin = thinning([own], identification.thinner(campaign))[0] or (lambda x: x)
         parts = {name: thin(tau) for name, tau in torque_split(campaign.robot, own.motion, chi).items()}
         measured = thin(own.tau)
         time = _time(own, len(own) / len(measured))
@@ -278,16 +257,15 @@ def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
     curves = {"measured": run.measured, "predicted": run.predicted, "residual": run.residual}
     return data | {
         "time": compact(stretch_means(run.time, size)),
-        "joints": [
-            {name: curve(values[:, j], size) for name, values in curves.items()} for j in range(run.measured.shape[1])
-        ],
+        "joints": [{name: curve(x[:, j], size) for name, x in curves.items()} for j in range(run.measured.shape[1])],
     }
 
 
 def processing_data(evidence: Evidence) -> dict[str, Any]:
     """List each run's steps in order, then what was done to the equations of all."""
     settings, model, joints = evidence.campaign.content.processing, evidence.model, evidence.robot.joint_names
-    fitted = model.fitted
+    fitted, words = model.fitted, {"ols": "least squares", "wls": "weighted least squares"}
+    method, slow = words.get(model.method, model.method), {"share_percent": settings.dead_zone_percent}
     assert fitted is not None  # older files are not reported from
     return {
         "runs": [
@@ -296,16 +274,9 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
         ],
         "equations": [
             *([_step(Step("thin", {"by": " x ".join(map(str, settings.decimate))}))] if settings.decimate else []),
-            _step(
-                Step(
-                    "leave out joints slower than a share of their limit", {"share_percent": settings.dead_zone_percent}
-                )
-            ),
+            _step(Step("leave out joints slower than a share of their limit", slow)),
             _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
-            {
-                "name": f"fit by {_in_words(model.method)}",
-                "settings": {**fitted.settings, "equations": float(fitted.equations)},
-            },
+            {"name": f"fit by {method}", "settings": {**fitted.settings, "equations": float(fitted.equations)}},
             {"name": f"intervals by {fitted.intervals}", "settings": dict(fitted.interval_settings)},
         ],
         "weights": [
@@ -316,15 +287,13 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def provenance_data(
-    evidence: Evidence, commands: Sequence[str], design: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def provenance_data(evidence: Evidence, commands: Sequence[str], design: Data | None = None) -> dict[str, Any]:
     """List everything needed to reproduce this report."""
     campaign, known = evidence.campaign, dict(evidence.model.provenance)
     settings = {} if evidence.model.fitted is None else evidence.model.fitted.interval_settings
     file = campaign.folder / DESIGN
     if design is not None and file.is_file():
-        known["sha256"] = known["sha256"] | {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
+        known["sha256"] = known["sha256"] | {DESIGN: identification.digest(file)}
     return known | {
         **{name: _version(name) for name in ("scipy", "cvxpy")},
         "robot": str(campaign.content.robot),
@@ -335,10 +304,6 @@ def provenance_data(
     }
 
 
-def _in_words(method: str) -> str:
-    return {"ols": "least squares", "wls": "weighted least squares"}.get(method, method)
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -347,15 +312,10 @@ def _version(package: str) -> str | None:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "settings": {key: finite(x) if isinstance(x, float) else x for key, x in step.settings.items()},
-    }
+    return picked(step, "name settings")
 
 
-def chain_commands(
-    campaign: OpenCampaign, design: Mapping[str, Any] | None, simulated: Sequence[Mapping[str, Any]] = ()
-) -> tuple[str, ...]:
+def chain_commands(campaign: OpenCampaign, design: Data | None, simulated: Sequence[Data] = ()) -> tuple[str, ...]:
     """List the commands from the plan to the report, for this campaign's folder."""
     where = shlex.quote(campaign.folder.resolve().name)
     targets = dict.fromkeys(run.program.partition("/")[0] for run in campaign.content.run if run.program is not None)
@@ -387,7 +347,7 @@ def simulated_runs(campaign: OpenCampaign) -> list[dict[str, Any]]:
     for run in campaign.content.run:
         target = "" if run.program is None else run.program.partition("/")[0]
         mark = _mark(campaign.folder, target) if target else {}
-        files = {_digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
+        files = {identification.digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
         if files and files <= _written(mark):
             faults = mark.get("faults")
             found.append(
@@ -411,11 +371,6 @@ def _mark(folder: Path, target: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fault(fault: Any) -> str:

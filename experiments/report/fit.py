@@ -7,9 +7,9 @@ import numpy as np
 
 from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence
-from excitor.experiments.report.html import compact, entries, subtable, torque_units
+from excitor.experiments.report.html import compact, entries, picked, subtable, torque_units
 from excitor.identify.validate import Errors, Validation
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray
 
 BINS = 41
 SAME = 1e-3  # relative difference of rates that are one
@@ -20,11 +20,7 @@ def errors_data(evidence: Evidence) -> list[dict[str, Any]]:
     """List errors of joint torques, held-out ones first, each with the three baselines."""
     return [
         {
-            "label": judged.validation.label,
-            "training": judged.validation.training,
-            "runs": list(judged.validation.runs),
-            "joints": list(judged.validation.joints),
-            "n_rows": judged.validation.n_rows,
+            **picked(judged.validation, "label training runs joints n_rows"),
             "model": _numbers(judged.validation.model),
             "noise": noise_floor(evidence, judged),
             "baselines": {name: _numbers(errors) for name, errors in judged.validation.baselines.items()},
@@ -72,28 +68,13 @@ def _joint(validation: Validation, k: int, residual: FloatArray) -> dict[str, An
         "joint": white.joint,
         "n_rows": white.n_rows,
         "histogram": histogram(residual),
-        "autocorrelation": {
-            "values": compact(white.autocorrelation),
-            "bound": white.bound,
-            "white": white.white,
-            "inflation": finite(white.inflation),
-        },
-        "by_velocity": {
-            "velocity": compact(bins.velocity),
-            "mean": compact(bins.mean),
-            "rms": compact(bins.rms),
-            "n_rows": bins.n_rows.tolist(),
-        },
+        "autocorrelation": {"values": compact(white.autocorrelation), **picked(white, "bound white inflation")},
+        "by_velocity": {key: compact(getattr(bins, key)) for key in ("velocity", "mean", "rms", "n_rows")},
     }
 
 
 def _numbers(errors: Errors) -> dict[str, Any]:
-    return {
-        "relative": [finite(x) for x in errors.relative],
-        "total": finite(errors.relative_total),
-        "mean_absolute": [finite(x) for x in errors.mean_absolute],
-        "rmse": [finite(x) for x in errors.rmse],
-    }
+    return picked(errors, "relative total=relative_total mean_absolute rmse")
 
 
 def _lag(evidence: Evidence) -> float | None:
@@ -130,8 +111,7 @@ def residuals_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
                     "joint": joint["joint"],
                     "sigma": joint["histogram"]["sigma"],
                     "beyond": joint["histogram"]["beyond_three_sigma"],
-                    "white": joint["autocorrelation"]["white"],
-                    "inflation": joint["autocorrelation"]["inflation"],
+                    **{key: joint["autocorrelation"][key] for key in ("white", "inflation")},
                 }
                 for joint in entry["joints"]
             ],

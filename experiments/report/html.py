@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -28,20 +28,16 @@ if TYPE_CHECKING:
 ASSETS = "excitor.experiments.report.assets"
 
 
+Data = Mapping[str, Any]  # plain data, as JSON has it
+
+
 def text(name: str) -> str:
     """Read a style, a script or a template."""
     return files(ASSETS).joinpath(name).read_text(encoding="utf-8")
 
 
-SHARED_SCRIPTS = (
-    "camera.js",
-    "raster.js",
-    "zones.js",
-    "scene.js",
-    "svg.js",
-    "orbit.js",
-    "tables.js",
-    "matrix_charts.js",
+SHARED_SCRIPTS = tuple(
+    f"{name}.js" for name in ("camera", "raster", "zones", "scene", "svg", "orbit", "tables", "matrix_charts")
 )
 
 
@@ -55,17 +51,14 @@ def page(
 ) -> str:
     """Write a page with its styles, the scripts that it runs, and the data that these draw, by the element's id."""
     script = "\n".join(["'use strict';", *map(text, scripts)]) if scripts else ""
-    return (
-        environment()
-        .get_template(template)
-        .render(
-            context,
-            style=Markup("\n".join(map(text, ("page.css", *styles)))),
-            script=Markup(script),
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            drawn_id=data[0],
-            embedded=embed(data[1]),
-        )
+    made = environment().get_template(template)
+    return made.render(
+        context,
+        style=Markup("\n".join(map(text, ("page.css", *styles)))),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        drawn_id=data[0],
+        embedded=embed(data[1]),
     )
 
 
@@ -101,6 +94,18 @@ def _printed(value: Any) -> Any:
 def _numeric(names: Iterable[Any]) -> list[tuple[str, str]]:
     """Make headings of columns of numbers."""
     return [(str(name), "n") for name in names]
+
+
+def robot_data(robot: Robot) -> dict[str, Any]:
+    """Describe the robot and its joints, with the units of their positions and torques."""
+    sliding = [bool(x) for x in robot.mechanism.prismatic]
+    return {
+        "name": robot.name,
+        "title": robot.title or robot.name,
+        "joints": list(robot.joint_names),
+        "units": ["m" if x else "rad" for x in sliding],
+        "torque_units": ["A" if robot.drive.in_amperes else "N" if x else "N m" for x in sliding],
+    }
 
 
 STICK = 0.02  # m: radius that links are drawn with where a robot states no capsules
@@ -148,6 +153,14 @@ def _skeleton(poses: FloatArray) -> FloatArray:
     origins = poses[:, :, :3, 3]
     before = np.concatenate([np.zeros((len(poses), 1, 3)), origins[:, :-1]], axis=1)
     return np.concatenate([before, origins], axis=2)
+
+
+MAPPED = 90  # columns that a map can show
+
+
+def correlation_map(names: Sequence[str], C: FloatArray) -> dict[str, Any]:
+    """Write cosines between columns, of as many as a map can show."""
+    return {"names": list(names[:MAPPED]), "matrix": np.round(C[:MAPPED, :MAPPED], 3).tolist()}
 
 
 DIGITS = 5  # of every number that is drawn
@@ -219,6 +232,21 @@ def entries(data: Mapping[str, Any], key: str) -> list[Any]:
     """Return a list, empty where it is missing."""
     value = data.get(key)
     return [] if value is None else list(value)
+
+
+def plain(value: Any) -> Any:
+    """Write a value for scripts: numbers finite or null, arrays and tuples as lists, tables entry by entry."""
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return [plain(entry) for entry in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def picked(source: object, names: str) -> dict[str, Any]:
+    """Write attributes for scripts, by name; `key=attribute` gives one another key."""
+    pairs = (name.partition("=") for name in names.split())
+    return {key: plain(getattr(source, attribute or key)) for key, _, attribute in pairs}
 
 
 def torque_units(data: Mapping[str, Any]) -> dict[str, str]:

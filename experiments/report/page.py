@@ -16,22 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from excitor.experiments.report import campaign, parameters
 from excitor.experiments.report.bodies import bodies_context
-from excitor.experiments.report.campaign import (
-    alignment_context,
-    planned_context,
-    processing_context,
-    provenance_context,
-    tracking_context,
-)
 from excitor.experiments.report.fit import errors_context, residuals_context, runs_context, split_context
-from excitor.experiments.report.html import SHARED_SCRIPTS, entries, environment, page, seen, subtable, text
-from excitor.experiments.report.parameters import (
-    correlation_context,
-    parameters_context,
-    spectrum_context,
-    standard_context,
-)
+from excitor.experiments.report.html import SHARED_SCRIPTS, Data, entries, environment, page, seen, subtable, text
 from excitor.robots.errors import ExcitorError
 from excitor.robots.plugins import Members
 
@@ -39,7 +27,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SCRIPTS = ("ellipsoids.js", "time_plots.js", "residual_charts.js", "viewer.js", "report.js")
-Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +52,20 @@ def _built_in(name: str, link: str, title: str, context: Callable[[Data], Data |
 BUILT_IN = (
     _built_in("errors", "errors", "Torque errors beside the baselines", errors_context),
     _built_in("runs", "torques", "Measured and predicted torques", runs_context),
-    _built_in("parameters", "parameters", "Parameters", parameters_context),
-    _built_in("planned", "planned and achieved", "Planned and achieved", planned_context),
-    _built_in("alignment", "alignment", "Alignment of the logs with the plan", alignment_context),
-    _built_in("tracking", "feed-forward", "How well would it be followed?", tracking_context),
+    _built_in("parameters", "parameters", "Parameters", parameters.parameters_context),
+    _built_in("planned", "planned and achieved", "Planned and achieved", campaign.planned_context),
+    _built_in("alignment", "alignment", "Alignment of the logs with the plan", campaign.alignment_context),
+    _built_in("tracking", "feed-forward", "How well would it be followed?", campaign.tracking_context),
     _built_in("bodies", "links", "Links and their inertia", bodies_context),
-    _built_in("standard", "consistent model", "Parameters of the physically consistent model", standard_context),
+    _built_in(
+        "standard", "consistent model", "Parameters of the physically consistent model", parameters.standard_context
+    ),
     _built_in("split", "causes of torque", "Torques by cause", split_context),
     _built_in("residuals", "residuals", "Residuals", residuals_context),
-    _built_in("spectrum", "excitation", "Excitation of the parameters", spectrum_context),
-    _built_in("correlation", "look-alikes", "Correlation of the parameters", correlation_context),
-    _built_in("processing", "processing", "Processing of the data", processing_context),
-    _built_in("provenance", "provenance", "Provenance", provenance_context),
+    _built_in("spectrum", "excitation", "Excitation of the parameters", parameters.spectrum_context),
+    _built_in("correlation", "look-alikes", "Correlation of the parameters", parameters.correlation_context),
+    _built_in("processing", "processing", "Processing of the data", campaign.processing_context),
+    _built_in("provenance", "provenance", "Provenance", campaign.provenance_context),
 )
 SECTIONS: Members[Section] = Members(
     "excitor.report_sections", {section.name: section for section in BUILT_IN}, lambda section: check_section(section)

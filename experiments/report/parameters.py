@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.report.evidence import Evidence, ValidationEvidence
-from excitor.experiments.report.html import compact, entries, subtable
+from excitor.experiments.report.html import compact, correlation_map, entries, subtable
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
-
-MAPPED = 90  # columns that a map can show
 
 
 def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
@@ -24,10 +22,8 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
     stated = ~np.any((base.regrouping != 0.0) & ~(robot.known | robot.assumed_zero), axis=1)
     needed = contributions(evidence.training, evidence)
     labels = {} if model.standard is None else dict(zip(model.standard.names, model.standard.labels, strict=True))
-    rows = []
-    for k, column in enumerate(base.kept):
-        name = params.names[column]
-        row: dict[str, Any] = {
+    return [
+        {
             "name": name,
             "base_name": base.names[k],
             "part": part_of(robot, name),
@@ -38,9 +34,10 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
             "kept": name in model.names,
             "contribution": finite(needed.get(name, 0.0)),
             "essential": needed.get(name, 0.0) >= 1.0,
+            **known(evidence, name),
         }
-        rows.append(row | known(evidence, name))
-    return rows
+        for k, name in enumerate(params.names[column] for column in base.kept)
+    ]
 
 
 def known(evidence: Evidence, name: str) -> dict[str, Any]:
@@ -104,8 +101,8 @@ def standard_rows(evidence: Evidence) -> list[dict[str, Any]]:
 def correlation_data(evidence: Evidence) -> dict[str, Any]:
     """Compare the columns of the training equations, weighted by joint: cosines between them."""
     names, C = correlation(evidence)
-    shown = min(len(names), MAPPED)
-    return {"names": list(names[:shown]), "n_columns": len(names), "matrix": np.round(C[:shown, :shown], 3).tolist()}
+    found = correlation_map(names, C)
+    return {"names": found["names"], "n_columns": len(names), "matrix": found["matrix"]}
 
 
 def correlation(evidence: Evidence) -> tuple[tuple[str, ...], FloatArray]:

@@ -22,15 +22,8 @@ KIND = "excitor load report"
 FORMS = {"kuka": "KUKA", "abb": "ABB", "fanuc": "FANUC", "ur": "Universal Robots"}
 WORDS = {
     "m": "mass",
-    "cx": "centre of gravity x",
-    "cy": "centre of gravity y",
-    "cz": "centre of gravity z",
-    "Ixx": "inertia xx",
-    "Iyy": "inertia yy",
-    "Izz": "inertia zz",
-    "Ixy": "inertia xy",
-    "Ixz": "inertia xz",
-    "Iyz": "inertia yz",
+    **{f"c{axis}": f"centre of gravity {axis}" for axis in "xyz"},
+    **{f"I{axes}": f"inertia {axes}" for axes in ("xx", "yy", "zz", "xy", "xz", "yz")},
 }
 HEADLINES = {
     "within": "The robot carries what it is rated for.",
@@ -66,8 +59,7 @@ def load_report_data(
 def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
     """Write the load in each controller's format, or why it is refused."""
     made = []
-    for controller, title in FORMS.items():
-        name = title
+    for controller, name in FORMS.items():
         try:
             load, name = _sure(robot, model, name)
             file = load_file(load, controller)
@@ -138,7 +130,6 @@ def _static_words(static: Mapping[str, Any]) -> str:
     if not static or static.get("refusal"):
         return f"Held poses do not determine the load: {static['refusal']}" if static else ""
     sigma = [float(x) for x in static["sigma"]]
-    center = ", ".join(f"{1e3 * float(x):.1f}" for x in static["center"])
-    spread = ", ".join(f"{1e3 * x:.1f}" for x in sigma[1:])
+    center, spread = (", ".join(f"{1e3 * float(x):.1f}" for x in found) for found in (static["center"], sigma[1:]))
     mass = f"{beside(static['mass'], sigma[0])} ± {sigma[0]:.2g} kg"
     return f"Held poses, by gravity alone: {mass}, centre ({center}) ± ({spread}) mm; ± one standard deviation."

@@ -16,20 +16,7 @@ from excitor.design.search import STAGES
 from excitor.design.torque import held_torques
 from excitor.experiments.design_json import margin_data, phases_data
 from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
-from excitor.experiments.report.html import (
-    SHARED_SCRIPTS,
-    bar,
-    base_capsules,
-    entries,
-    frame_data,
-    frames,
-    moving_capsules,
-    page,
-    show,
-    subtable,
-    tier,
-    unit_words,
-)
+from excitor.experiments.report import html
 from excitor.experiments.setup import Setup
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import inverse_dynamics
@@ -41,7 +28,9 @@ DRAWN = ("phases", "time", "q", "dq", "ddq", "tau", "limits", "capsules", "histo
 def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
     """Select the data drawn of a run."""
     data = {key: run[key] for key in DRAWN if run.get(key) is not None}
-    return data | {key: frame_data(subtable(run, key)) for key in ("frames", "approach") if subtable(run, key)}
+    return data | {
+        key: html.frame_data(html.subtable(run, key)) for key in ("frames", "approach") if html.subtable(run, key)
+    }
 
 
 SCRIPTS = ("motion_charts.js", "search_charts.js", "page.js")
@@ -52,27 +41,30 @@ def plan_page(plan: Mapping[str, Any]) -> str:
     """Write a plan, given as plain data, as one HTML page; parts that are missing are left out."""
     context = {
         **_head(plan),
-        "runs": [_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
+        "runs": [_run(run, number) for number, run in enumerate(html.entries(plan, "runs"))],
         "forecast": _forecast(plan),
-        "has_pareto": bool(entries(plan, "pareto")),
-        "zones": _zones(plan),
+        "has_pareto": bool(html.entries(plan, "pareto")),
+        "zones": [
+            {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")}
+            for zone in html.entries(plan, "zones")
+        ],
         "campaign_text": _string(plan.get("campaign_text")),
         "periods": periods,
     }
-    return page("plan.html", context, scripts=(*SHARED_SCRIPTS, *SCRIPTS), data=("plan", _data(plan)))
+    return html.page("plan.html", context, scripts=(*html.SHARED_SCRIPTS, *SCRIPTS), data=("plan", _data(plan)))
 
 
 def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
-    robot, verdict = subtable(plan, "robot"), subtable(plan, "verdict")
-    names = {_string(joint) for joint in entries(robot, "joints")}
+    robot, verdict = html.subtable(plan, "robot"), html.subtable(plan, "verdict")
+    names = {_string(joint) for joint in html.entries(robot, "joints")}
     return {
         "name": _string(plan.get("name")) or UNTITLED,
         "version": _string(plan.get("version")),
         "robot": _string(robot.get("title")) or _string(robot.get("name")) or UNTITLED,
-        "n_joints": len(entries(robot, "joints")),
+        "n_joints": len(html.entries(robot, "joints")),
         "go": verdict.get("go"),
         **{
-            key: [_sentence(_string(reason), names) for reason in entries(verdict, key)]
+            key: [_sentence(_string(reason), names) for reason in html.entries(verdict, key)]
             for key in ("reasons", "assumed", "unwatched")
         },
     }
@@ -80,66 +72,60 @@ def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(run: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Collect a run's texts and tables; its curves are data for the script."""
-    rows = certificate_rows(entries(run, "certificate"))
+    rows = certificate_rows(html.entries(run, "certificate"))
     return {
         "number": number,
         "name": _string(run.get("name")) or f"run {number + 1}",
         "kind": _string(run.get("kind")),
         "note": _string(run.get("note")),
         "duration": run.get("duration_s"),
-        "condition": run.get("condition"),
-        "condition_weighted": run.get("condition_weighted"),
-        "ready": run.get("ready"),
+        **{key: run.get(key) for key in ("condition", "condition_weighted", "ready")},
         "certificate": rows,
         "tightest": tightest(rows),
-        "has_motion": bool(entries(run, "time")),
-        "has_history": bool(entries(run, "history")),
-        "has_spectrum": bool(entries(run, "spectrum")),
-        "has_correlation": bool(entries(subtable(run, "correlation"), "names")),
+        "has_motion": bool(html.entries(run, "time")),
+        **{f"has_{key}": bool(html.entries(run, key)) for key in ("history", "spectrum")},
+        "has_correlation": bool(html.entries(html.subtable(run, "correlation"), "names")),
     }
 
 
 def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    forecast = subtable(plan, "forecast")
+    forecast = html.subtable(plan, "forecast")
     if not forecast:
         return None
-    rows = forecast_rows(entries(forecast, "parameters"))
-    robot = subtable(plan, "robot")
-    verdict = {_string(reason) for reason in entries(subtable(plan, "verdict"), "reasons")}  # which says them already
+    rows = forecast_rows(html.entries(forecast, "parameters"))
+    counts = Counter(row["tier"] for row in rows)
+    robot = html.subtable(plan, "robot")
+    verdict = {
+        _string(reason) for reason in html.entries(html.subtable(plan, "verdict"), "reasons")
+    }  # which says them already
     units = {
         _string(joint): "N" if unit == "m" else "N m"
-        for joint, unit in zip(entries(robot, "joints"), entries(robot, "units"), strict=False)
+        for joint, unit in zip(html.entries(robot, "joints"), html.entries(robot, "units"), strict=False)
     }
     return {
         "noise": _string(forecast.get("noise")),
         "rows": rows,
-        "tiers": tier_counts(rows),
+        "tiers": [{"tier": key, "text": text, "count": n} for key, text in TIERS.items() if (n := counts[key])],
         "torque_error": [
             {key: row.get(key) for key in ("joint", "sigma", "relative")}
             | {"unit": units.get(_string(row.get("joint")), "N m or N")}
-            for row in entries(forecast, "torque_error")
+            for row in html.entries(forecast, "torque_error")
         ],
-        "sentences": [said for said in map(_string, entries(forecast, "sentences")) if said not in verdict],
-        "unidentifiable": [_string(name) for name in entries(forecast, "unidentifiable")],
+        "sentences": [said for said in map(_string, html.entries(forecast, "sentences")) if said not in verdict],
+        "unidentifiable": [_string(name) for name in html.entries(forecast, "unidentifiable")],
     }
-
-
-def _zones(plan: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")} for zone in entries(plan, "zones")
-    ]
 
 
 def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Select the data that the script draws."""
-    robot = subtable(plan, "robot")
+    robot = html.subtable(plan, "robot")
     return {
-        "joints": [_string(name) for name in entries(robot, "joints")],
-        "units": [_string(unit) for unit in entries(robot, "units")],
-        "zones": entries(plan, "zones"),
-        "base_capsules": entries(plan, "base_capsules"),
-        "runs": [motion_data(run) for run in entries(plan, "runs")],
-        "pareto": entries(plan, "pareto"),
+        "joints": [_string(name) for name in html.entries(robot, "joints")],
+        "units": [_string(unit) for unit in html.entries(robot, "units")],
+        "zones": html.entries(plan, "zones"),
+        "base_capsules": html.entries(plan, "base_capsules"),
+        "runs": [motion_data(run) for run in html.entries(plan, "runs")],
+        "pareto": html.entries(plan, "pareto"),
     }
 
 
@@ -161,10 +147,8 @@ def certificate_rows(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     rows = [
         {
             "name": str(item.get("name", "")),
-            "unit": unit_words(item.get("unit")),
-            "limit": finite(item.get("limit")),
-            "worst": finite(item.get("worst")),
-            "margin": finite(item.get("margin")),
+            "unit": html.unit_words(item.get("unit")),
+            **{key: finite(item.get(key)) for key in ("limit", "worst", "margin")},
             "relative": relative_margin(item),
             "proof": str(item.get("proof") or ""),
             "holds": bool(item.get("holds")),
@@ -197,28 +181,21 @@ def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     for parameter in parameters:
         row: dict[str, Any] = {key: finite(parameter.get(key)) for key in numbers}
         row |= {key: str(parameter.get(key) or "") for key in ("name", "label")}
-        row["unit"] = unit_words(parameter.get("unit"))
+        row["unit"] = html.unit_words(parameter.get("unit"))
         deciding = row["relative"] if row["relative_inflated"] is None else row["relative_inflated"]
-        rows.append(row | {"tier": tier(deciding), "bar": bar(deciding), "deciding": deciding})
+        rows.append(row | {"tier": html.tier(deciding), "bar": html.bar(deciding), "deciding": deciding})
     return rows
 
 
 def periods(needed: float | None) -> str:
     """Write the number of periods that a parameter needs; "over 1000" above a thousand."""
-    return "over 1000" if needed is not None and needed > MOST_PERIODS else show(needed)
-
-
-def tier_counts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Count parameters by tier, in order of the tiers, without empty ones."""
-    counts = Counter(row["tier"] for row in rows)
-    return [{"tier": key, "text": text, "count": counts[key]} for key, text in TIERS.items() if counts[key]]
+    return "over 1000" if needed is not None and needed > MOST_PERIODS else html.show(needed)
 
 
 CHART_SAMPLES = 600
 FRAMES = 360
 WAY_FRAMES = 60
 _LONGEST_SHOWN = 600.0  # s of a slow run
-_CORRELATION_MOST = 90  # columns that a map can show
 
 
 def plan_data(designed: CampaignDesign) -> dict[str, Any]:
@@ -229,25 +206,15 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
         "name": setup.campaign.folder.resolve().name,
         "version": version("excitor"),
         "campaign_text": setup.campaign.text,
-        "robot": {
-            "name": robot.name,
-            "title": robot.title or robot.name,
-            "joints": list(robot.joint_names),
-            "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
-        },
+        "robot": {key: entry for key, entry in html.robot_data(robot).items() if key != "torque_units"},
         "verdict": verdict(designed),
         "zones": [
-            {
-                "name": zone.name,
-                "keep": zone.keep,
-                "kind": zone.shape.kind,
-                "T": zone.shape.T_base_shape.tolist(),
-                "size": zone.shape.size.tolist(),
-                "bodies": zone.bodies,
-            }
+            html.picked(zone, "name keep")
+            | html.picked(zone.shape, "kind T=T_base_shape size")
+            | {"bodies": zone.bodies}
             for zone in (scene.zones if scene is not None else ())
         ],
-        "base_capsules": base_capsules(robot),
+        "base_capsules": html.base_capsules(robot),
         "runs": [
             *(_run_data(setup, run) for run in designed.searched if run.plan.same_as is None),
             *(_run_data(setup, run) for run in designed.slow),
@@ -280,7 +247,7 @@ def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
         "note": run.plan.note + short,
         "duration_s": motion.duration,
         "phases": phases_data(motion) if searched else [],
-        "frames": frames(robot, frame_time, motion.at(frame_time)),
+        "frames": html.frames(robot, frame_time, motion.at(frame_time)),
         **_charts(setup, robot, time, motion.motion(time)),
         **_proven(robot, run.certificate),
     }
@@ -289,12 +256,10 @@ def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
 
 def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     """Describe what a search found: its progress, its columns, its way from home, its torques."""
-    data: dict[str, Any] = {
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
+    data = html.picked(run, "condition condition_weighted") | {
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
-        "correlation": _correlation(run),
+        "correlation": html.correlation_map(run.columns, run.correlation),
     }
     if run.torques is not None:
         held = np.rint(time / run.run.sample_time).astype(int)
@@ -303,38 +268,28 @@ def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     way = run.certificate.way
     if way is not None and way.duration > 0.0:
         t = np.linspace(0.0, way.duration, WAY_FRAMES)
-        data["approach"] = frames(run.robot, t, way.at(t))
+        data["approach"] = html.frames(run.robot, t, way.at(t))
     return data
-
-
-def _correlation(run: SearchedRun) -> dict[str, Any]:
-    shown = min(len(run.columns), _CORRELATION_MOST)
-    return {"names": list(run.columns[:shown]), "matrix": np.round(run.correlation[:shown, :shown], 3).tolist()}
 
 
 def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dict[str, Any]:
     limits = setup.constraints.limits
     return {
         "time": time.tolist(),
-        "q": motion.q.T.tolist(),
-        "dq": motion.dq.T.tolist(),
-        "ddq": motion.ddq.T.tolist(),
+        **{key: getattr(motion, key).T.tolist() for key in ("q", "dq", "ddq")},
         "tau": inverse_dynamics(robot, motion).T.tolist(),
         "limits": {
-            "q": [[finite(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position],
-            "dq": [finite(x) for x in limits.velocity],
-            "ddq": [finite(x) for x in limits.acceleration],
-            "tau": [finite(x) for x in limits.torque],
+            "q": [pair.tolist() if np.isfinite(pair).all() else None for pair in limits.position],
+            **html.picked(limits, "dq=velocity ddq=acceleration tau=torque"),
         },
     }
 
 
 def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     return {
-        "capsules": moving_capsules(robot),
+        "capsules": html.moving_capsules(robot),
         "certificate": [margin_data(item) for item in certificate.items],
-        "notes": list(certificate.notes),
-        "ready": certificate.ready,
+        **html.picked(certificate, "notes ready"),
     }
 
 
@@ -347,28 +302,23 @@ def _history(run: SearchedRun) -> list[dict[str, Any]]:
 
 def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
     foreseen = designed.forecast
-    sentences: Sequence[str] = [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)]
     return {
         "noise": foreseen.noise,
         "parameters": [
             {
-                "name": p.name,
-                "unit": p.unit,
+                **html.picked(p, "name unit"),
                 "prior": finite(p.value) if p.stated else None,
-                "sigma": finite(p.sigma),
-                "sigma_inflated": finite(p.sigma_inflated),
-                "relative": finite(p.relative),
-                "relative_inflated": finite(p.relative_inflated),
-                "periods_needed": finite(p.periods),
+                **html.picked(p, "sigma sigma_inflated relative relative_inflated periods_needed=periods"),
                 "label": "essential" if p.essential else "below the noise",
             }
             for p in foreseen.parameters
         ],
         "torque_error": [
-            {"joint": t.joint, "sigma": finite(t.error_inflated), "relative": finite(_share(t.error_inflated, t.rms))}
+            html.picked(t, "joint sigma=error_inflated")
+            | {"relative": finite(t.error_inflated / t.rms if t.rms > 0.0 else None)}
             for t in foreseen.torques
         ],
-        "sentences": list(sentences),
+        "sentences": [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)],
         "unidentifiable": list(foreseen.unidentifiable),
     }
 
@@ -378,19 +328,10 @@ def _pareto(designed: CampaignDesign) -> dict[str, Any]:
     front = designed.searched[0].front if designed.searched else None
     if front is None:
         return {}
-    names = {
-        "condition": "condition",
-        "duration": "duration_s",
-        "torque": "peak_torque_share",
-        "tool speed": "tool_speed_m_s",
-    }
+    names = {"duration": "duration_s", "torque": "peak_torque_share", "tool speed": "tool_speed_m_s"}
     points = [
         {names.get(key, key): float(value) for key, value in zip(front.objectives, point, strict=True)}
         | {"chosen": k == front.chosen}
         for k, point in enumerate(front.points)
     ]
     return {"pareto": points}
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0.0 else float("inf")

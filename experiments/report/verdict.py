@@ -72,9 +72,7 @@ def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if evidence.held_out is not None:
         held_out = evidence.held_out.validation
         model, others = held_out.model, held_out.baselines
-        beside = several(
-            [f"{percent(errors.relative_total)} {BESIDE.get(name, name)}" for name, errors in others.items()]
-        )
+        beside = several([f"{percent(x.relative_total)} {BESIDE.get(name, name)}" for name, x in others.items()])
         worst = int(np.argmax(model.relative))
         said.append(
             f"On runs it was not fitted to, predicted torques miss the measured by {percent(model.relative_total)} "
@@ -125,9 +123,7 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     if base.without_effect:
         said.append(f"No torque ever shows {some(base.without_effect)}.")
     if base.only_combined:
-        said.append(
-            f"{len(base.only_combined)} parameters are only ever seen combined with others; see the regroupings."
-        )
+        said += [f"{len(base.only_combined)} parameters are only ever seen combined with others; see the regroupings."]
     zero = [row["name"] for row in rows if row["kept"] and row["low"] is not None and row["low"] < 0.0 < row["high"]]
     if zero:
         said.append(f"The sign of {some(zero)} is open: 0 is inside the interval.")

@@ -36,7 +36,11 @@ def print_compared(data: Mapping[str, Any]) -> None:
     """Print a comparison, given as compare.json has it."""
     console, advice = Console(), subtable(data, "recommendation")
     console.print(_table(data))
-    for words, names in _outcomes(data).items():
+    outcomes: dict[str, list[str]] = {}
+    for entry in entries(data, "methods"):
+        outcomes.setdefault(outcome(data, entry), []).append(str(entry.get("name")))
+    outcomes.pop("", None)
+    for words, names in outcomes.items():
         console.print(escape(f"{', '.join(names)}: {seen(words)}"), style="dim")
     console.print()
     colour = "red" if advice.get("method") is None else "yellow" if advice.get("careful") else "green"
@@ -68,12 +72,3 @@ def _table(data: Mapping[str, Any]) -> Table:
     if data.get("noise"):
         made.add_row("noise alone", error_words(subtable(data, "noise").get("total")), style="dim")
     return made
-
-
-def _outcomes(data: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Group methods by their result."""
-    outcomes: dict[str, list[str]] = {}
-    for entry in entries(data, "methods"):
-        if words := outcome(data, entry):
-            outcomes.setdefault(words, []).append(str(entry.get("name")))
-    return outcomes

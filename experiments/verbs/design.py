@@ -15,7 +15,6 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from excitor.design.certify.certify import failing
-from excitor.design.constraints.constraint import Margin
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary
@@ -148,15 +147,10 @@ def _front(front: Front) -> Table:
 def _margins(designed: CampaignDesign) -> Table:
     again = {run.plan.name for run in designed.searched if run.plan.same_as is not None}
     lines = [(name, item) for name, c in designed.certificates.items() if name not in again for item in c.items]
-    lines.sort(key=lambda line: (line[1].holds, _tightness(line[1])))
+    lines.sort(key=lambda line: (line[1].holds, line[1].margin / (abs(line[1].limit) or 1.0)))
     rows = [
         (escape(name), escape(m.name), f"{m.limit:.4g}", f"{m.worst:.4g}", m.unit, _mark(m.holds))
         for name, m in lines[:_SHOWN]
     ]
     headings = ("run", "limit", "allowed", "worst", "unit", "")
     return table(f"Tightest of {len(lines)} limits", headings, rows, left=("run", "limit", "unit", ""), **COMPACT)
-
-
-def _tightness(item: Margin) -> float:
-    size = abs(item.limit)
-    return item.margin / size if size > 0.0 else item.margin

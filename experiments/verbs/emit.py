@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from excitor.experiments.emit import CampaignPlans, EmitResult, Request, Verification, emit, verify_folder
+from excitor.experiments.report.html import picked
 from excitor.experiments.verbs.printing import echo_json, running
 from excitor.robots.arrays import finite
 
@@ -49,8 +50,7 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "file": f"{verified.target.name}/{verdict.program}",
             "target": verified.target.name,
             "timing_class": verified.target.timing,
-            "run": judged.plan.run,
-            "dry": judged.plan.dry,
+            **picked(judged.plan, "run dry"),
             "ok": verdict.good and not verified.problems,
             "problems": [*verified.problems, *verdict.problems],
             "max_position_error_rad": finite(verdict.max_position_error),
@@ -68,16 +68,9 @@ def emitted_data(planned: CampaignPlans, emitted: Sequence[EmitResult]) -> dict[
     """Write the result of `emit` for scripts."""
     return {
         "ok": all(one.good for one in emitted),
-        "go": planned.go,
-        "reasons": list(planned.no_go),
-        "notes": list(planned.notes),
+        **picked(planned, "go reasons=no_go notes"),
         "targets": [
-            {
-                "target": one.name,
-                "folder": str(one.folder) if one.folder else None,
-                "refused": one.refused,
-                "note": one.note,
-            }
+            {"target": one.name, "folder": str(one.folder) if one.folder else None, **picked(one, "refused note")}
             for one in emitted
         ],
         "files": verified_data([one.verified for one in emitted if one.verified is not None]),

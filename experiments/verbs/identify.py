@@ -45,9 +45,8 @@ def print_identified(result: IdentifiedModel) -> None:
         style="dim",
     )
     for finding in result.findings:
-        console.print(
-            f"{finding.level}: {escape(str(finding))}", style="yellow" if finding.level == "doubtful" else "dim"
-        )
+        style = "yellow" if finding.level == "doubtful" else "dim"
+        console.print(f"{finding.level}: {escape(str(finding))}", style=style)
     if result.consistent is not None:
         console.print(
             f"Physically consistent model ({result.consistent.solver}, {result.consistent.status}); it costs "
@@ -66,11 +65,8 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 def _errors_table(result: IdentifiedModel) -> Table:
     headings = ("", *(escape(joint) for joint in result.training.joints), "all")
     made = table("Torque errors |τ - τ̂| / |τ|", headings, left=("",))
-    for label, validation in (
-        ("training error", result.training),
-        ("held-out error", result.held_out),
-        ("same run", result.same_run),
-    ):
+    judged = {"training error": result.training, "held-out error": result.held_out, "same run": result.same_run}
+    for label, validation in judged.items():
         if validation is None:
             continue
         rows = {label: validation.model}
@@ -120,19 +116,15 @@ def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
 
 def print_load(model: Model) -> None:
     """Print the load with its intervals and ratings."""
-    console = Console()
-    console.print(_table(model))
-    for sentence in _sentences(model.load or {}):
-        console.print(sentence, markup=False, highlight=False)
-
-
-def _table(model: Model) -> Table:
+    console, load = Console(), model.load or {}
     title = f"The load on link {model.payload['link']}, about its centre of gravity"
     rows = [
         (row["name"], f"{row['value']:.4g}", "{:.4g} … {:.4g}".format(*row["interval"]), row["unit"])
-        for row in (model.load or {})["at_center"]
+        for row in load["at_center"]
     ]
-    return table(title, ("", "value", "95 % interval", "unit"), rows, left=("", "unit"))
+    console.print(table(title, ("", "value", "95 % interval", "unit"), rows, left=("", "unit")))
+    for sentence in _sentences(load):
+        console.print(sentence, markup=False, highlight=False)
 
 
 def _sentences(load: Mapping[str, Any]) -> Iterator[str]:

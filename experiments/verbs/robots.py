@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from excitor.experiments.report.html import picked
 from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
-from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.cell import volumes_sentence
 from excitor.robots.errors import ExcitorError, RankDeficient, choice
@@ -154,32 +154,22 @@ def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
 
 def as_data(page: RobotPage) -> dict[str, Any]:
     """Write a page for scripts; infinite limits are null."""
-    robot, base, limits = page.robot, page.base, page.robot.limits
-    rates = ("velocity", "acceleration", "jerk", "torque")
+    robot, base = page.robot, page.base
+    rank = (len(base), *base.gap, base.tolerance)
     data: dict[str, Any] = {
-        "name": robot.name,
-        "title": robot.title,
+        **picked(robot, "name title"),
         "joints": [
             {"name": name, "kind": kind, "unit": unit, "locked": page.held.get(i)}
             for i, (name, kind, unit) in enumerate(joint_kinds(robot))
         ],
         "links": list(robot.mechanism.link_names),
-        "limits": {
-            "position": [[finite(low), finite(high)] for low, high in limits.position],
-            **{quantity: [finite(x) for x in getattr(limits, quantity)] for quantity in rates},
-        },
+        "limits": picked(robot.limits, "position velocity acceleration jerk torque"),
         "base_parameters": _base_data(page),
         "declared_base": page.declared,
-        "unidentifiable": list(base.without_effect),
-        "only_combined": list(base.only_combined),
-        "rank": {
-            "count": len(base),
-            "last_kept": base.gap[0],
-            "first_dropped": base.gap[1],
-            "tolerance": base.tolerance,
-        },
-        "volumes": [{"link": c.link, "part": c.part, "origin": c.origin, "radius": c.radius} for c in robot.capsules],
-        "findings": [{"level": f.level, "where": f.where, "sentence": f.sentence} for f in page.findings],
+        **picked(base, "unidentifiable=without_effect only_combined"),
+        "rank": dict(zip(("count", "last_kept", "first_dropped", "tolerance"), rank, strict=True)),
+        "volumes": [picked(capsule, "link part origin radius") for capsule in robot.capsules],
+        "findings": [picked(finding, "level where sentence") for finding in page.findings],
     }
     if page.locked is not None:
         forms = zip(page.locked.base.names, regroupings(robot, page.locked.base), strict=True)
@@ -295,11 +285,10 @@ def _limits_table(page: RobotPage) -> Table:
 
 def _base_table(page: RobotPage) -> Table:
     base = page.base
+    columns = (base.names, page.forms, prior_values(page.robot, base), base.units)
     rows = [
         (escape(name), escape("" if form == name else form), "" if value is None else f"{value:.4g}", unit)
-        for name, form, value, unit in zip(
-            base.names, page.forms, prior_values(page.robot, base), base.units, strict=True
-        )
+        for name, form, value, unit in zip(*columns, strict=True)
     ]
     headings = ("name", "regroups", "prior", "unit")
     return table("Base parameters", headings, rows, left=("name", "regroups", "unit"), **COMPACT)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
@@ -16,15 +16,11 @@ def run_simulate(
     *,
     targets: Sequence[str] = (),
     fault: Sequence[str] = (),
-    seed: int = 0,
-    dry: bool = False,
-    fresh: bool = False,
     log_format: str | None = None,
-    engine: Literal["excitor", "mujoco"] = "excitor",
-    payload: float | None = None,
+    **given: Any,
 ) -> bool:
-    """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, engine=engine, payload_kg=payload)
+    """Simulate with options as given; False where a target requested by name, or every one, cannot be logged."""
+    options = SimulationOptions(faults=tuple(fault), format=log_format, **given)
     with running() as listen:
         made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
@@ -46,13 +42,11 @@ def simulated_data(folder: Path, made: Sequence[SimulationResult], good: bool) -
                 "target": one.target,
                 "folder": str(one.folder) if one.folder else None,
                 "refused": one.refused,
-                "log_format": one.data.get("log_format"),
-                "log": one.data.get("log"),
-                "seed": one.data.get("seed"),
-                "engine": one.data.get("engine"),
+                **{key: one.data.get(key) for key in ("log_format", "log", "seed", "engine")},
                 "faults": one.data.get("faults", []),
                 "logs": [
-                    {**{key: run[key] for key in ("program", "run", "role", "dry", "rows")}, "log": _log(one, run)}
+                    {key: run[key] for key in ("program", "run", "role", "dry", "rows")}
+                    | {"log": str(one.folder / run["log"]) if one.folder else ""}
                     for run in one.data.get("programs", [])
                 ],
             }
@@ -75,7 +69,3 @@ def print_simulated(folder: Path, made: Sequence[SimulationResult]) -> None:
         typer.echo(f"fault: {fault['sentence']}{where}")
     if written:
         typer.echo(f"The truth is in {folder / TRUTH}; identification does not read it.")
-
-
-def _log(one: SimulationResult, run: dict[str, Any]) -> str:
-    return str(one.folder / run["log"]) if one.folder else ""

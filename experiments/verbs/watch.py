@@ -4,7 +4,9 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +50,11 @@ NOTABLE = 3.0  # sigmas
 class Screen:
     """Shows cycles as they come: a table on a terminal, JSON lines where asked, else sentences."""
 
-    def __init__(self, session: Session, tell: Tell, *, lines: bool, live: bool) -> None:
+    def __init__(self, session: Session, tell: Tell, *, lines: bool = False, live: bool = False) -> None:
         self.session, self.tell, self.lines = session, tell, lines
         self.live: Live | None = None
         if live and not lines:
             self.live = Live(watch_table(session, MOST_ROWS), transient=True, auto_refresh=False)
-
-    def __enter__(self) -> "Screen":
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
 
     def cycle(self, report: CycleReport) -> None:
         """Show one more cycle."""
@@ -69,10 +62,9 @@ class Screen:
             sys.stdout.write(json.dumps(cycle_data(self.session.basis, report), allow_nan=False) + "\n")
             sys.stdout.flush()
         verdict = report.verdict
-        if verdict.alarms:
-            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, report))}")
-        elif verdict.confirmed:
-            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, report))}")
+        if verdict.alarms or verdict.confirmed:
+            words = "ALARM at" if verdict.alarms else "it has stayed:"
+            self.tell(f"{words} {alarm_sentence(cycle_data(self.session.basis, report))}")
         elif verdict.passed:
             self.tell(f"cycle {report.cycle} is as before the alarm")
 
@@ -102,34 +94,25 @@ def run_watch(
     once = once or (as_json and not lines)
     live = sys.stdout.isatty() and not as_json
     session, seen, data = watch_logs(folder, log, tell=tell, once=once, interval=interval, lines=lines, live=live)
-    if lines:
-        print(json.dumps(data, allow_nan=False))
-    elif as_json:
-        print(json.dumps(data, indent=2, allow_nan=False))
+    if lines or as_json:
+        print(json.dumps(data, indent=None if lines else 2, allow_nan=False))
     else:
         print_summary(session)
     return int(once and bool(seen.alarms or seen.problems))
 
 
 def watch_logs(
-    folder: Path,
-    log: Path | None,
-    *,
-    tell: Tell,
-    once: bool,
-    interval: float = 1.0,
-    lines: bool = False,
-    live: bool = False,
+    folder: Path, log: Path | None, *, tell: Tell, once: bool, interval: float = 1.0, **shown: bool
 ) -> tuple[Session, WatchTotals, dict[str, Any]]:
-    """Watch until interrupted, or `once` what is there; the last is the summary for scripts."""
+    """Watch until interrupted, or `once` what is there, `shown` as on a `Screen`; the last is the summary."""
     campaign = open_campaign(folder)
-    basis = open_basis(campaign)
-    session, before, note = read_state(basis)
+    session, before, note = read_state(open_basis(campaign))
     if note:
         tell(note)
     source = open_source(campaign, log, before)
     seen = WatchTotals()
-    with Screen(session, tell, lines=lines, live=live) as screen:
+    screen = Screen(session, tell, **shown)
+    with screen.live or nullcontext():
         try:
             _watch(session, source, screen, seen, once=once, interval=interval)
         except KeyboardInterrupt:
@@ -141,11 +124,9 @@ def watch_logs(
 
 def _watch(session: Session, source: Source, screen: Screen, seen: WatchTotals, *, once: bool, interval: float) -> None:
     """Poll the source repeatedly."""
-    looks = 0
-    while True:
+    for looks in count(1):
         _look(session, source, screen, seen)
         screen.refresh()
-        looks += 1
         if once and (looks > 1 or not source.waits):
             return
         time.sleep(interval)
@@ -186,8 +167,8 @@ def watch_table(session: Session, most: int | None = None) -> Table:
     rows = drift(session)
     if most is not None:
         rows = sorted(rows, key=lambda row: -abs(row["drift_sigmas"]))[:most]
-    count = sum(bool(entry["alarms"]) for entry in session.alarms)
-    alarms = f"{count} alarms" if count != 1 else "1 alarm"
+    n = sum(bool(entry["alarms"]) for entry in session.alarms)
+    alarms = f"{n} alarms" if n != 1 else "1 alarm"
     learning = [name for name, detector in session.detectors.items() if len(detector.first)]
     state = f"; still learning what is healthy: {', '.join(learning)}" if learning else ""
     other = f", {session.left_out} of another motion left out" if session.left_out else ""

@@ -3,7 +3,6 @@
 Samples are cut into cycles as they come: by the plan's period, or where the motion repeats itself.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,22 +11,12 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
-from excitor.experiments.identification import rows_of
+from excitor.experiments.identification import digest, rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
+from excitor.experiments.report.html import picked
+from excitor.identify import change
 from excitor.identify.band import BandChoice
-from excitor.identify.change import (
-    Alarm,
-    Detector,
-    MonitoredRobot,
-    Verdict,
-    base_equations,
-    begin,
-    cycle_equations,
-    features,
-    observe,
-    watched,
-)
 from excitor.identify.diagnose import several
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.periods import find_cycles, match_cycles
@@ -36,7 +25,6 @@ from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.robot import Robot
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty
 DOUBT = 10.0  # times the model's own standard deviation, that the estimate may be off from the model at the start
@@ -54,7 +42,7 @@ class Basis:
     campaign: OpenCampaign
     model: Model
     model_digest: str
-    what: MonitoredRobot
+    what: change.MonitoredRobot
     rows: Rows
 
 
@@ -66,7 +54,7 @@ class CycleReport:
     process: str
     log: str
     t: float  # s of the log's time
-    verdict: Verdict
+    verdict: change.Verdict
     foreign: tuple[str, ...] = ()  # while learning: joints whose torques the model does not explain at all
 
 
@@ -76,7 +64,7 @@ class Session:
 
     basis: Basis
     estimate: Recursive
-    detectors: dict[str, Detector] = field(default_factory=dict)  # by process
+    detectors: dict[str, change.Detector] = field(default_factory=dict)  # by process
     cycles: int = 0
     left_out: int = 0
     alarms: list[dict[str, Any]] = field(default_factory=list)  # the last ones, as data
@@ -104,20 +92,20 @@ def open_basis(campaign: OpenCampaign) -> Basis:
             f"{path}: is of {model.robot_name!r}, this campaign's robot is {robot.name!r}; identify again"
         )
     sigma = model.residuals(robot.joint_names)
+    still = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
+    held = replace(robot, locked={**still, **robot.locked}) if still else robot
     try:
-        what = watched(_with_held(campaign, robot), model.names, model.values, sigma)
+        what = change.watched(held, model.names, model.values, sigma)
     except ValueError as error:
         raise ExcitorError(f"{path}: {error}; identify again") from None
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Basis(campaign, model, digest, what, rows_of(campaign))
+    return Basis(campaign, model, digest(path), what, rows_of(campaign))
 
 
 def begin_session(basis: Basis) -> Session:
     """Start from the model's parameters, with an inflated covariance."""
     values = basis.model.values
-    doubt = np.maximum(
-        DOUBT * basis.model.sigma, LEAST_DOUBT * np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
-    )
+    size = np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
+    doubt = np.maximum(DOUBT * basis.model.sigma, LEAST_DOUBT * size)
     return Session(basis, start(basis.model.names, variance=doubt**2, values=values))
 
 
@@ -143,20 +131,20 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     """Update the session with a cycle, and return the result; `t` is the log's time, `clock` is common to all logs."""
     basis = session.basis
     try:
-        regression = cycle_equations(basis.what, cycle, basis.rows)
+        regression = change.cycle_equations(basis.what, cycle, basis.rows)
     except ValueError as error:
         raise InvalidLog(log, f"a cycle at {t:.3f} s cannot be processed: {error}") from None
     if not len(regression):
         raise InvalidLog(
             log, f"nothing moves in the cycle at {t:.3f} s; lower processing.dead_zone_percent or settling_s"
         )
-    R, z = base_equations(basis.what, regression)
+    R, z = change.base_equations(basis.what, regression)
     session.estimate = update(session.estimate, R, z, forgetting=FORGETTING)
-    detector = session.detectors.get(process) or begin(basis.what.groups)
+    detector = session.detectors.get(process) or change.begin(basis.what.groups)
     stood = not -GLITCH <= clock - session.ended.get(process, clock) <= BREAK
     session.ended[process] = clock + len(cycle) / cycle.sample_rate_hz
-    found = features(basis.what, regression)
-    session.detectors[process], verdict = observe(detector, found, after_break=stood)
+    found = change.features(basis.what, regression)
+    session.detectors[process], verdict = change.observe(detector, found, after_break=stood)
     session.cycles += 1
     foreign = unexplained(basis.what, regression) if verdict.learning else ()
     report = CycleReport(session.cycles, process, log, t, verdict, foreign)
@@ -165,7 +153,7 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     return report
 
 
-def unexplained(what: MonitoredRobot, regression: Regression) -> tuple[str, ...]:
+def unexplained(what: change.MonitoredRobot, regression: Regression) -> tuple[str, ...]:
     """List joints whose torques the model on file predicts worse than no model, and far beyond its residuals."""
     base = np.searchsorted(what.columns, what.base)
     residual = regression.y - regression.W[:, base] @ what.beta
@@ -190,7 +178,12 @@ def doubt_sentence(report: CycleReport) -> str:
 def run_of(campaign: OpenCampaign, path: Path) -> Run:
     """Find the run that states how a log's cycles are cut: its own, or the only way that any run states."""
     own = [run for run in campaign.content.run if (campaign.folder / run.log).resolve() == path.resolve()]
-    named = [run for run in campaign.content.run if run.program is not None and _is_named(path, Path(run.log).stem)]
+    ends = "-_."  # before a date or a number
+    named = [
+        run
+        for run in campaign.content.run
+        if run.program is not None and f"{path.stem}-".startswith(tuple(f"{Path(run.log).stem}{end}" for end in ends))
+    ]
     named.sort(key=lambda run: -len(run.log))
     for run in (*own, *named):
         if run.period_s is not None or run.cycle_s is not None or run.program is not None:
@@ -204,11 +197,6 @@ def run_of(campaign: OpenCampaign, path: Path) -> Run:
         f"{path}: the end of its cycles is unknown: the runs of campaign.toml {problem}; give one [[run]] with this "
         "log and period_s, or cycle_s (the shortest a cycle can be)"
     )
-
-
-def _is_named(path: Path, program: str) -> bool:
-    """Return True if a log has a program's name, perhaps with a date or a number appended."""
-    return path.stem == program or path.stem.startswith((f"{program}-", f"{program}_", f"{program}."))
 
 
 def declared_of(campaign: OpenCampaign, run: Run) -> ColumnMap:
@@ -225,42 +213,28 @@ def drift(session: Session) -> list[dict[str, Any]]:
 
     σ² = P s² with s the ratio of prediction errors to those for white noise, at least 1.
     """
-    model = session.basis.model
-    sigma = np.sqrt(np.diag(covariance(session.estimate))) * max(1.0, noise_scale(session.estimate))
+    model, estimate = session.basis.model, session.estimate
+    sigma = np.sqrt(np.diag(covariance(estimate))) * max(1.0, noise_scale(estimate))
     both = np.sqrt(sigma**2 + model.sigma**2)
-    away = np.divide(session.estimate.values - model.values, both, out=np.zeros_like(both), where=both > 0.0)
-    return [
-        {
-            "name": name,
-            "unit": model.units[k],
-            "value": float(session.estimate.values[k]),
-            "sigma": float(sigma[k]),
-            "model": float(model.values[k]),
-            "drift_sigmas": float(away[k]),
-        }
-        for k, name in enumerate(model.names)
-    ]
+    away = np.divide(estimate.values - model.values, both, out=np.zeros_like(both), where=both > 0.0)
+    columns = (array.tolist() for array in (estimate.values, sigma, model.values, away))
+    keys = ("name", "unit", "value", "sigma", "model", "drift_sigmas")
+    return [dict(zip(keys, row, strict=True)) for row in zip(model.names, model.units, *columns, strict=True)]
 
 
 def cycle_data(basis: Basis, report: CycleReport) -> dict[str, Any]:
     """Write a cycle for scripts."""
-    verdict = report.verdict
-    surprise = {_name(group.kind, group.joint): float(s) for group, s in zip(basis.what.groups, verdict.surprise,
-                                                                              strict=True)}  # fmt: skip
-    return {
-        "cycle": report.cycle,
-        "process": report.process,
-        "log": report.log,
-        "at_s": report.t,
+    verdict, names = report.verdict, [_name(group.kind, group.joint) for group in basis.what.groups]
+    return picked(report, "cycle process log at_s=t") | {
         "learning": verdict.learning,
-        "surprise": {} if verdict.learning else surprise,
+        "surprise": {} if verdict.learning else dict(zip(names, map(float, verdict.surprise), strict=True)),
         "alarms": [alarm_data(alarm) for alarm in verdict.alarms],
         "confirmed": [alarm_data(alarm) for alarm in verdict.confirmed],
         "passed": verdict.passed,
     }
 
 
-def alarm_data(alarm: Alarm) -> dict[str, Any]:
+def alarm_data(alarm: change.Alarm) -> dict[str, Any]:
     """Write an alarm for scripts."""
     names = alarm.group.names
     return {
@@ -268,19 +242,12 @@ def alarm_data(alarm: Alarm) -> dict[str, Any]:
         "what": _name(alarm.group.kind, alarm.group.joint),
         "sentence": alarm.sentence,
         "surprise": float(alarm.surprise),
-        "change": {name: float(x) for name, x in zip(names, alarm.change, strict=True)},
-        "sigma": {name: float(x) for name, x in zip(names, alarm.sigma, strict=True)},
+        **{key: dict(zip(names, getattr(alarm, key).tolist(), strict=True)) for key in ("change", "sigma")},
     }
 
 
 def _name(kind: str, joint: str) -> str:
     return {"load": "load at the tool", "friction": f"friction of {joint}", "unexplained": f"residual of {joint}"}[kind]
-
-
-def _with_held(campaign: OpenCampaign, robot: Robot) -> Robot:
-    """Lock the joints that the campaign declares still."""
-    held = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
-    return replace(robot, locked={**held, **robot.locked}) if held else robot
 
 
 TRIES = 1.4  # each look for a period waits for so many times the samples of the last

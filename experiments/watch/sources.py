@@ -11,27 +11,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.logs import read_run_aligned
-from excitor.experiments.watch.session import (
-    Basis,
-    Cutter,
-    Session,
-    add,
-    begin_segment,
-    begin_session,
-    cut,
-    declared_of,
-    drift,
-    follows,
-    run_of,
-    samples_of,
-)
+from excitor.experiments.report.html import picked
+from excitor.experiments.watch import session as watch
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
 from excitor.identify.logs.declared import ColumnMap
@@ -56,26 +44,6 @@ class Batch:
     ahead: float = 0.0  # s that the clock of the day is ahead of the log's
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # what cannot be used
-
-
-class Source(Protocol):
-    """Source of new cycles; it can be polled repeatedly, and resumes after a restart."""
-
-    path: Path
-
-    @property
-    def left_out(self) -> int:
-        """Count the cycles that were another motion."""
-
-    @property
-    def waits(self) -> bool:
-        """True if there is data that may not be complete yet."""
-
-    def news(self) -> Iterator[Batch]:
-        """Yield what has come since the last time; after each batch, `data` describes what has been processed."""
-
-    def data(self) -> dict[str, Any]:
-        """Write the read position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +76,7 @@ class GrowingLog:
     path: Path
     run: Run
     declared: ColumnMap
-    cutter: Cutter
+    cutter: watch.Cutter
     place: Place = field(default_factory=Place)
     begun: list[tuple[int, Place]] = field(default_factory=list)  # of waiting samples: first index, and place
     added: int = 0
@@ -136,7 +104,7 @@ class GrowingLog:
     def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
-            begin_segment(self.cutter)
+            watch.begin_segment(self.cutter)
             yield Batch(notes=(f"{self.path.name} begins anew: read from its start",))
         if not self.checked:
             check_followed(self.path, self.declared)
@@ -167,7 +135,7 @@ class GrowingLog:
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
-        begin_segment(self.cutter, same_log=True)
+        watch.begin_segment(self.cutter, same_log=True)
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
@@ -178,14 +146,14 @@ class GrowingLog:
         if not len(t):
             return Batch()
         notes = []
-        if not follows(self.cutter, t):
+        if not watch.follows(self.cutter, t):
             notes.append(f"{self.path.name}: samples are missing before {t[0]:.3f} s; cycles are cut anew from there")
-            begin_segment(self.cutter, same_log=True)
+            watch.begin_segment(self.cutter, same_log=True)
         self.begun.append((self.added - skipped, piece.before))
-        add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
+        watch.add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
         cycles = tuple(
-            (samples_of(self.campaign, self.run, cycle), self.path.name, cycle.t) for cycle in cut(self.cutter)
+            (watch.samples_of(self.campaign, self.run, one), self.path.name, one.t) for one in watch.cut(self.cutter)
         )
         if cycles:
             self.came, self.blind = self.cutter.gone, False
@@ -225,7 +193,7 @@ class LogFolder:
     ignored: frozenset[str]  # names of logs that the model was made from
     taken: set[str] = field(default_factory=set)
     growing: dict[str, str] = field(default_factory=dict)
-    cutters: dict[str, Cutter] = field(default_factory=dict)
+    cutters: dict[str, watch.Cutter] = field(default_factory=dict)
 
     @property
     def left_out(self) -> int:
@@ -255,23 +223,26 @@ class LogFolder:
             yield batch
 
     def _read(self, path: Path) -> Batch:
-        run = run_of(self.campaign, path)
-        declared = declared_of(self.campaign, run)
+        run = watch.run_of(self.campaign, path)
+        declared = watch.declared_of(self.campaign, run)
         if run.program is not None:
             folder = self.campaign.folder.resolve()
             if not path.resolve().is_relative_to(folder):
                 raise InvalidLog(path, "is of a program, and is outside of the campaign's folder; copy it to logs/")
-            log = path.resolve().relative_to(folder).as_posix()
-            samples, _ = read_run_aligned(self.campaign, run.model_copy(update={"log": log}))
+            own = run.model_copy(update={"log": path.resolve().relative_to(folder).as_posix()})
+            samples, _ = read_run_aligned(self.campaign, own)
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
-        begin_segment(cutter)
-        piece = read_whole(path, self.campaign.robot, declared)
+        watch.begin_segment(cutter)
+        log = read_log(path, declared, self.campaign.robot.joint_names)
+        piece = _piece(self.campaign.robot, log, Place(), Place())
         ahead = path.stat().st_mtime - float(piece.t[-1])
-        add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
-        cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
-        begin_segment(cutter)
+        watch.add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
+        cycles = tuple(
+            (watch.samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in watch.cut(cutter, ended=True)
+        )
+        watch.begin_segment(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
@@ -281,16 +252,20 @@ class LogFolder:
         return {"log": str(self.path.resolve()), "taken": sorted(self.taken), "cutters": cutters}
 
 
-def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> GrowingLog | LogFolder:
+Source = GrowingLog | LogFolder  # each gives new cycles whenever it is asked, and goes on after a restart
+
+
+def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> Source:
     """Open the source to watch, and resume where its last watch ended."""
     path = campaign.folder / "logs" if log is None else log
     if not path.exists():
         hint = "name a log, or a folder of logs, with --log" if log is None else "name one that is there"
         raise ExcitorError(f"{path}: does not exist; {hint}")
-    if log is None and path.is_dir() and (inside := folders_only(path)):
+    inside = sorted(entry for entry in path.glob("[!.]*")) if log is None else []
+    if inside and all(entry.is_dir() for entry in inside):
+        names = ", ".join(entry.name for entry in inside)
         raise ExcitorError(
-            f"{path}: holds folders only ({', '.join(inside)}), which are not looked into; name one, such as "
-            f"--log {path / inside[0]}"
+            f"{path}: holds folders only ({names}), which are not looked into; name one, such as --log {inside[0]}"
         )
     known = before if before.get("log") == str(path.resolve()) else {}
     try:
@@ -301,23 +276,17 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
         ) from None
 
 
-def folders_only(folder: Path) -> list[str]:
-    """List a folder's entries if it holds only other folders."""
-    inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    return [entry.name for entry in inside] if inside and all(entry.is_dir() for entry in inside) else []
-
-
-def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:
+def cutter_of(campaign: OpenCampaign, run: Run) -> watch.Cutter:
     """Build a cutter with the settings of a run of the campaign."""
     margin = campaign.content.processing.drop_ends
-    return Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
+    return watch.Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
 
 
 def _file(campaign: OpenCampaign, path: Path, known: Mapping[str, Any]) -> GrowingLog:
-    run = run_of(campaign, path)
+    run = watch.run_of(campaign, path)
     if run.program is not None:
         raise InvalidLog(path, "is of a program, which is held against its plan when it is complete; watch its folder")
-    source = GrowingLog(campaign, path, run, declared_of(campaign, run), cutter_of(campaign, run))
+    source = GrowingLog(campaign, path, run, watch.declared_of(campaign, run), cutter_of(campaign, run))
     if known:
         source.place, source.skipping = place_of(known["place"]), max(0, int(known["dealt_with"]))
         restore_cutter(source.cutter, known["cutter"])
@@ -367,12 +336,17 @@ def read_on(
     if body.count(b"\n") < LEAST_LINES:
         return None
     after = _behind(path, place, body)
-    log = _decoded(path, place.row, headings + body, declared, robot)
-    measured = joint_side(robot, log)
-    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
+    late = 0.0
     if declared.time is None and declared.sample_rate_hz is not None:
-        t = t + (place.row - int(declared.header)) / declared.sample_rate_hz
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, place, after)
+        late = (place.row - int(declared.header)) / declared.sample_rate_hz
+    return _piece(robot, _decoded(path, place.row, headings + body, declared, robot), place, after, late)
+
+
+def _piece(robot: Robot, log: Log, before: Place, after: Place, late: float = 0.0) -> Piece:
+    """Bring a part of a log to the joint side; it begins `late` seconds later than its own rows tell."""
+    measured = joint_side(robot, log)
+    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz + late
+    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, before, after)
 
 
 def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
@@ -385,15 +359,6 @@ def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
         taken = [file.readline(LONGEST_LINE) for _ in range(lines)]
     body = b"".join(line for k, line in enumerate(taken) if not k or line.endswith(b"\n"))  # the last may not be whole
     return _behind(path, place, body)
-
-
-def read_whole(path: Path, robot: Robot, declared: ColumnMap) -> Piece:
-    """Read a log that is complete."""
-    log = read_log(path, declared, robot.joint_names)
-    measured = joint_side(robot, log)
-    t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
-    nowhere = Place()
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, nowhere, nowhere)
 
 
 def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[list[Path], dict[str, str]]:
@@ -475,51 +440,41 @@ def _head(path: Path, size: int) -> str:
 
 FILE = "watch.json"
 SCHEMA = 1
+_ESTIMATE = ("values", "V", "d", "variance", "squares")
 _ARRAYS = ("first", "level", "trend", "spread", "reference", "wander", "sums", "last", "alike")
 
 
-def write_state(session: Session, source: Mapping[str, Any]) -> None:
+def write_state(session: watch.Session, source: Mapping[str, Any]) -> None:
     """Write what was learned, and how far the source was read."""
-    estimate = session.estimate
     data = {
         "schema": SCHEMA,
         "robot": session.basis.campaign.robot.name,
         "model_sha256": session.basis.model_digest,
-        "cycles": session.cycles,
-        "left_out": session.left_out,
-        "alarms": session.alarms,
-        "ended": session.ended,
-        "estimate": {
-            "values": estimate.values.tolist(),
-            "V": estimate.V.tolist(),
-            "d": estimate.d.tolist(),
-            "variance": estimate.variance.tolist(),
-            "squares": estimate.squares.tolist(),
-            "updates": estimate.n_updates,
-        },
+        **{key: getattr(session, key) for key in ("cycles", "left_out", "alarms", "ended")},
+        "estimate": picked(session.estimate, f"{' '.join(_ESTIMATE)} updates=n_updates"),
         "detectors": {name: _detector_data(detector) for name, detector in session.detectors.items()},
         "source": dict(source),
     }
     write_atomically(session.basis.campaign.folder / FILE, json.dumps(data, allow_nan=False) + "\n")
 
 
-def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
+def read_state(basis: watch.Basis) -> tuple[watch.Session, dict[str, Any], str]:
     """Read the state: session, source, and a note where nothing can be resumed."""
     path = basis.campaign.folder / FILE
-    fresh = begin_session(basis)
+    fresh = watch.begin_session(basis)
     if not path.exists():
         return fresh, {}, ""
     data = read_json(path, SCHEMA, made_by=f"excitor watch {basis.campaign.folder}")
     if data.get("model_sha256") != basis.model_digest or data.get("robot") != basis.campaign.robot.name:
         return fresh, {}, "model.json has changed since the last watch: everything is learned anew"
     try:
-        session = Session(
+        session = watch.Session(
             basis,
             _estimate(data["estimate"], fresh.estimate),
             {str(name): _detector(entry, basis) for name, entry in data["detectors"].items()},
             int(data["cycles"]),
             int(data["left_out"]),
-            [_alarm(alarm) for alarm in data["alarms"]],
+            [dict(alarm) for alarm in data["alarms"] if alarm_sentence(alarm)],  # raises if one is damaged
             {str(name): float(t) for name, t in data["ended"].items()},
         )
         return session, dict(data["source"]), ""
@@ -535,20 +490,13 @@ def place_of(data: Mapping[str, Any]) -> Place:
     return place
 
 
-def cutter_data(cutter: Cutter) -> dict[str, Any]:
+def cutter_data(cutter: watch.Cutter) -> dict[str, Any]:
     """Write how cycles are cut; samples that wait are read again."""
-    return {
-        "period": cutter.period,
-        "rate": cutter.rate,
-        "begins": cutter.begins,
-        "lost": cutter.lost,
-        "sure": cutter.sure,
-        "left_out": cutter.left_out,
-        "template": None if cutter.template is None else np.round(cutter.template, 9).tolist(),
-    }
+    template = None if cutter.template is None else np.round(cutter.template, 9).tolist()
+    return picked(cutter, "period rate begins lost sure left_out") | {"template": template}
 
 
-def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
+def restore_cutter(cutter: watch.Cutter, data: Mapping[str, Any]) -> None:
     """Restore how cycles were cut, if the period is still the same."""
     if data["period"] != cutter.period:
         return
@@ -562,58 +510,32 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
 
 
 def _detector_data(detector: Detector) -> dict[str, Any]:
-    return {
-        "seen": detector.n_cycles,
-        "since": detector.since,
-        "worth": detector.effective_cycles,
-        "suspected": detector.suspected.tolist(),
-        "stepped": detector.stepped,
-        "warming": detector.warming,
-        **{name: getattr(detector, name).tolist() for name in _ARRAYS},
-    }
+    arrays = {name: getattr(detector, name).tolist() for name in (*_ARRAYS, "suspected")}
+    return picked(detector, "seen=n_cycles since worth=effective_cycles stepped warming") | arrays
 
 
-def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
+def _detector(data: Mapping[str, Any], basis: watch.Basis) -> Detector:
     new = begin(basis.what.groups)
-    n = len(new.level)
-    arrays = {name: _array(data[name], getattr(new, name).shape) for name in _ARRAYS if name != "first"}
-    first = np.array(data["first"], dtype=float).reshape(-1, n)
     suspected = np.array(data["suspected"], dtype=bool)
     if suspected.shape != (len(new.groups),):
         raise ValueError("a detector is of another robot")
-    return Detector(
-        groups=new.groups,
-        n_cycles=int(data["seen"]),
-        since=max(1, int(data["since"])),
-        effective_cycles=float(data["worth"]),
-        suspected=suspected,
-        stepped=bool(data["stepped"]),
-        warming=int(data["warming"]),
-        first=first,
-        **arrays,
-    )
-
-
-def _alarm(data: Mapping[str, Any]) -> dict[str, Any]:
-    alarm = dict(data)
-    alarm_sentence(alarm)  # raises if the alarm is damaged
-    return alarm
+    found: dict[str, Any] = {name: _array(data[name], getattr(new, name).shape) for name in _ARRAYS if name != "first"}
+    found |= {
+        "n_cycles": int(data["seen"]),
+        "since": max(1, int(data["since"])),
+        "effective_cycles": float(data["worth"]),
+        "stepped": bool(data["stepped"]),
+        "warming": int(data["warming"]),
+        "first": np.array(data["first"], dtype=float).reshape(-1, len(new.level)),
+    }
+    return replace(new, suspected=suspected, **found)
 
 
 def _estimate(data: Mapping[str, Any], fresh: Recursive) -> Recursive:
-    n = len(fresh.names)
-    d, variance = _array(data["d"], (n,)), _array(data["variance"], (n,))
-    if not ((d > 0.0).all() and (variance > 0.0).all()):
+    found: dict[str, Any] = {key: locked(_array(data[key], getattr(fresh, key).shape)) for key in _ESTIMATE}
+    if not ((found["d"] > 0.0).all() and (found["variance"] > 0.0).all()):
         raise ValueError("its covariance is not positive")
-    return Recursive(
-        fresh.names,
-        locked(_array(data["values"], (n,))),
-        locked(_array(data["V"], (n, n))),
-        locked(d),
-        locked(variance),
-        locked(_array(data["squares"], (2,))),
-        int(data["updates"]),
-    )
+    return replace(fresh, **found, n_updates=int(data["updates"]))
 
 
 def _array(values: Any, shape: tuple[int, ...] | None) -> FloatArray:
@@ -633,7 +555,7 @@ def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     return f"cycle {cycle['cycle']} ({cycle['log']}, {cycle['at_s']:.1f} s): {first['sentence']}{also}"
 
 
-def summary_data(session: Session, new: int, alarms: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
+def summary_data(session: watch.Session, new: int, alarms: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
     """Write the watch's results for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
@@ -645,5 +567,5 @@ def summary_data(session: Session, new: int, alarms: list[dict[str, Any]], probl
         "new_alarms": alarms,
         "alarms": session.alarms,
         "problems": problems,
-        "parameters": drift(session),
+        "parameters": watch.drift(session),
     }
