@@ -359,7 +359,8 @@ def identify(
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[
-        list[str] | None, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
+        list[str] | None,
+        typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted, csv only if alone."),
     ] = None,
     fault: Annotated[
         list[str] | None, typer.Option("--fault", metavar="NAME[:JOINT]", help="Fault to inject; repeatable.")

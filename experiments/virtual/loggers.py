@@ -594,7 +594,6 @@ def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path
         "target_q_{j}": shown.reference,
         "target_qd_{j}": shown.reference_velocity,
         "target_qdd_{j}": np.gradient(shown.reference_velocity, shown.t, axis=0),
-        "target_current_{j}": currents(drive.torque_from_current, motor_torques(shown.robot, shown.model)),
         "target_moment_{j}": shown.model,
         "actual_q_{j}": shown.position,
         "actual_qd_{j}": shown.velocity,
@@ -603,8 +602,8 @@ def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path
         "speed_scaling": shown.scaling,
         "target_speed_fraction": shown.scaling,
     }
-    if not drive.has_current_law:
-        del tables["target_current_{j}"]
+    if drive.has_current_law:
+        tables["target_current_{j}"] = currents(drive.torque_from_current, motor_torques(shown.robot, shown.model))
     columns: list[Column] = [
         ("timestamp", "%.17g", STARTED_UR_RTDE + shown.t),
         *((pattern, "%.17g", table) for pattern, table in tables.items()),
