@@ -206,3 +206,14 @@ def test_a_crash_leaves_nothing_behind(copy, capsys, monkeypatch):
     with pytest.raises(ExcitorError, match="cannot be written: No space left on device"):
         run(copy, capsys)
     assert not list((copy / "logs").iterdir())
+
+
+def test_the_table_beside_a_controllers_programs_is_not_run(tmp_path):
+    from types import SimpleNamespace
+
+    from excitor.experiments.simulate import _emitted
+
+    (tmp_path / "programs/csv").mkdir(parents=True)
+    assert _emitted(SimpleNamespace(folder=tmp_path)) == ["csv"]
+    (tmp_path / "programs/ros2").mkdir()
+    assert _emitted(SimpleNamespace(folder=tmp_path)) == ["ros2"]
