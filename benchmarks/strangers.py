@@ -134,7 +134,9 @@ def _figures_of(chains: dict[str, list[tuple[Pair, FloatArray]]]) -> list[Figure
     worst = max(float(np.sqrt(np.mean([pair.noise_ratio**2 for pair, _ in made]))) for made in chains.values())
     return [
         Figure("strangers.heldout_ratio.worst", worst, "times", 1.15, "at most"),
-        Figure("strangers.coverage_percent", 100.0 * float(np.mean(errors <= 1.0)), "%", 94.85, "within", 4.85),
+        Figure(
+            "strangers.coverage_percent", 100.0 * float(np.mean(errors <= 1.0)), "%", 94.85, "within", tolerance=4.85
+        ),
         Figure("strangers.width_ratio", USUAL / float(np.median(errors)), "times", WIDER, "at most"),
     ]
 
