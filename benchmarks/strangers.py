@@ -151,8 +151,7 @@ def _figures_of(chains: dict[str, list[tuple[Pair, FloatArray]]]) -> list[Figure
 def _chains(folder: Path, full: bool) -> Iterator[tuple[str, list[tuple[Pair, FloatArray]]]]:
     """Yield each robot, target and engine, with the results of its repetitions."""
     for path in [path for path in CHAINS if path.is_file()][: None if full else 1]:
-        edits = {"evaluations = 20000": f"evaluations = {BUDGET}"} if full else dict(list(EDITS.items())[1:])
-        edits |= {"[limits]": TOOL}
+        edits = {"[limits]": TOOL, "evaluations = 20000": f"evaluations = {BUDGET if full else 400}"}
         place = begun(folder / f"chain-{path.stem}", str(path), edits, CELL)
         for target in CHAINS[path] if full else CHAINS[path][-1:]:
             emit(place, Request((target,)), lambda _: None)
