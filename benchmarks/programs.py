@@ -250,14 +250,14 @@ def measure_egm(seconds: float, late: float, lost: float, seed: int) -> dict[str
                 sock.bind(("127.0.0.1", 0))
                 wire = _Wire(sock, ("127.0.0.1", port), robot, late, lost, np.random.default_rng(seed))
                 wire.run(seconds)
-                before = len(robot.told)
+                before = len(robot.commanded)
                 time.sleep(2.0 * egm_client.SILENCE)
                 wire.run(_AFTER)
                 said = process.communicate(timeout=10.0)[0]
             finally:
                 process.kill()
         return _found(plan, wire, log, {
-            "resumed": float(len(robot.told) - before > 0),
+            "resumed": float(len(robot.commanded) - before > 0),
             "stopped": process.returncode == 1 and "stopped: no packet" in said,
         })  # fmt: skip
 

@@ -1,9 +1,11 @@
 """Benchmark of robots that we did not make: volumes, unwatched links, the virtual servo, and what hangs on the tool.
 
 Volumes: how tight those fitted to meshes are. Loads: four robots carry nothing, the stated tool, another, or one that
-nobody stated; each run must be accepted, or refused with the figures.
+nobody stated; each run must be accepted, or refused with the figures. Chains: public robots in a cell, with a tool,
+from init to a model, simulated again and again, with both engines.
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,19 +16,21 @@ from pathlib import Path
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from benchmarks.chain import Pair, judged, truth_of
 from excitor.experiments.align.nouns import REACH_95, Misalignment
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import read_and_examine
+from excitor.experiments.identification import IdentifiedModel, identify, read_and_examine
 from excitor.experiments.init import begin
 from excitor.experiments.log_formats import torque_scale
 from excitor.experiments.plan import design, volume_checks
 from excitor.experiments.setup import Setup, set_up, settings_of
-from excitor.experiments.simulate import SimulationOptions, simulate
+from excitor.experiments.simulate import TRUTH, Engine, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
+from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances
 from excitor.robots.dynamics import inverse_dynamics
@@ -37,7 +41,7 @@ from excitor.robots.load import load
 from excitor.robots.robot import Motion
 from excitor.robots.simulate import with_friction_width
 from excitor.robots.volumes import cover_triangles
-from tests.meshes import PANDA, UR5, Meshes, deepest, mesh_arm, volume_ratio
+from tests.meshes import GRIPPER, PANDA, UR5, Meshes, deepest, mesh_arm, volume_ratio
 from tests.random_arms import tree_plan
 
 POSES = 20_000
@@ -52,6 +56,34 @@ EDITS = {
     "measured_periods = 5": "measured_periods = 2",
 }
 TOOL = "[payload]\nmass = 2.0\ncenter = [0.01, -0.02, 0.07]\ninertia = [0.006, 0, 0, 0.005, 0, 0.004]\n\n[limits]"
+CELL = """
+[[cell.zone]]
+name = "table"
+keep = "out"
+shape = "box"
+low = [-1.0, -1.0, -0.15]
+high = [1.0, 1.0, -0.03]
+
+[[cell.zone]]
+name = "wall"
+keep = "out"
+shape = "half-space"
+point = [-0.6, 0.0, 0.0]
+normal = [1.0, 0.0, 0.0]
+
+[[cell.zone]]
+name = "workspace"
+keep = "in"
+shape = "box"
+low = [-1.0, -1.2, -0.3]
+high = [1.2, 1.2, 1.6]
+bodies = "tool"
+"""
+CHAINS = {UR5: ("urscript", "ros2"), GRIPPER: ("urscript", "ros2"), PANDA: ("franka", "ros2")}
+ENGINES: tuple[Engine, ...] = ("excitor", "mujoco")
+REPETITIONS, BUDGET = 20, 3000  # without --full 2 of the first robot's last target, our engine, a short search
+USUAL = 0.6745 / 1.96  # median of an error over the half-width of its 95 % interval, where that is right
+WIDER = 1.5  # than the scatter asks for
 
 
 def run(full: bool = False) -> Report:
@@ -62,6 +94,7 @@ def run(full: bool = False) -> Report:
         fitted = [_fitted(path) for source in sources for path, _ in companions(source) if path.suffix == ".stl"]
         poses = [_poses(source, POSES if full else POSES // 10, folder) for source in sources]
         loads = dict(_load_matrix(folder, full))
+        chains = dict(_chains(folder, full))
         removed = [go for k, source in enumerate(sources) for go in _unwatched(source, folder / f"cell{k}")]
     trees = range(TREES) if full else range(3, TREES, 11)
     servo = [_servo(seed) for seed in trees]
@@ -83,11 +116,69 @@ def run(full: bool = False) -> Report:
             100.0,
             "at least",
         ),
+        *_figures_of(chains),
     ]
     context = {"robots": [path.name for path in sources], "meshes": len(fitted), "volumes_removed": len(removed)}
     context |= {"trees": len(trees), "refused": servo.count("refused")}
     context |= {"load_cases": len(loads), "loads_wrong": {case: wrong for case, wrong in loads.items() if wrong}}
+    context |= {"chains": {case: [round(pair.noise_ratio, 3) for pair, _ in made] for case, made in chains.items()}}
     return Report("bench", "strangers", figures, context)
+
+
+def _figures_of(chains: dict[str, list[tuple[Pair, FloatArray]]]) -> list[Figure]:
+    """Sum up chains: held-out errors over the noise, and errors over the half-widths of their intervals.
+
+    Errors of one repetition depend on each other. So a few repetitions bound the coverage from below only, and their
+    width is that of the whole confidence ellipsoid: sqrt(parameters / chi square).
+    """
+    if not chains:
+        return []
+    done = [one for made in chains.values() for one in made]
+    errors = np.abs(np.concatenate([errors for _, errors in done]))
+    worst = max(float(np.sqrt(np.mean([pair.noise_ratio**2 for pair, _ in made]))) for made in chains.values())
+    covered, width = 100.0 * float(np.mean(errors <= 1.0)), USUAL / float(np.median(errors))
+    coverage = Figure("strangers.coverage_percent", covered, "%", 94.85, "within", tolerance=4.85)
+    if len(done) < REPETITIONS:
+        coverage = Figure(coverage.name, covered, "%", 90.0, "at least")
+        width = float(np.sqrt(len(errors) / sum(pair.chi_square for pair, _ in done)))
+    return [
+        Figure("strangers.heldout_ratio.worst", worst, "times", 1.15, "at most"),
+        coverage,
+        Figure("strangers.width_ratio", width, "times", WIDER, "at most"),
+    ]
+
+
+def _chains(folder: Path, full: bool) -> Iterator[tuple[str, list[tuple[Pair, FloatArray]]]]:
+    """Yield each robot, target and engine, with the results of its repetitions."""
+    for path in [path for path in CHAINS if path.is_file()][: None if full else 1]:
+        edits = {"[limits]": TOOL, "evaluations = 20000": f"evaluations = {BUDGET if full else 400}"}
+        place = begun(folder / f"chain-{path.stem}", str(path), edits, CELL)
+        for target in CHAINS[path] if full else CHAINS[path][-1:]:
+            emit(place, Request((target,)), lambda _: None)
+            for engine in ENGINES if full else ENGINES[:1]:
+                seeds = range(REPETITIONS if full else 2)
+                yield f"{path.stem} {target} {engine}", [chained(place, target, engine, seed) for seed in seeds]
+
+
+def chained(folder: Path, target: str, engine: Engine, seed: int) -> tuple[Pair, FloatArray]:
+    """Simulate and identify once; errors of base parameters are those over the half-widths of their intervals."""
+    shutil.rmtree(folder / "logs", ignore_errors=True)
+    (made,) = simulate(folder, [target], SimulationOptions(seed, engine=engine), lambda _: None)
+    identified = identify(open_campaign(folder, "identify"))
+    per_unit = unit_of(identified, folder)
+    truth, unseen = (truth_of(made.data, role) / per_unit for role in ("identify", "validate"))
+    intervals = identified.intervals
+    errors = 2.0 * (intervals.values - truth) / (intervals.high - intervals.low)
+    return judged(Pair(folder.name, target, ""), identified, truth, unseen), errors
+
+
+def unit_of(identified: IdentifiedModel, folder: Path) -> float:
+    """Return a unit of a model's torques in N m: 1, or that of 1 A of the drive whose currents it is in."""
+    if not identified.campaign.robot.drive.in_amperes:
+        return 1.0
+    steps = [step for run in identified.samples.values() for step in run.steps if "drive" in step.settings]
+    drive = identified.campaign.robot.joint_names.index(str(steps[0].settings["drive"]))
+    return float(json.loads((folder / TRUTH).read_text())["torque_from_current"][drive][1])
 
 
 def _fitted(path: Path) -> tuple[float, float]:
@@ -157,15 +248,21 @@ def _load_matrix(folder: Path, full: bool) -> Iterator[tuple[str, str]]:
 
 def designed_with(folder: Path, robot: str, stated: int) -> Path:
     """Design one short run of a robot with a tool of so many kg stated, or none, and write its programs."""
-    path = begin(folder, robot)
-    text = path.read_text()
-    for old, new in EDITS.items() | ({"[limits]": TOOL} if stated else {}).items():
-        text = text.replace(old, new, 1)
-    path.write_text(text)
-    setup = set_up(open_campaign(folder, "design"))
-    write_all(design(setup, settings_of(setup.design)))
+    begun(folder, robot, EDITS | ({"[limits]": TOOL} if stated else {}))
     for target in TARGETS:
         emit(folder, Request((target,), allow=("no-go",)), lambda _: None)
+    return folder
+
+
+def begun(folder: Path, robot: str, edits: dict[str, str], cell: str = "") -> Path:
+    """Begin a campaign, edit its file, and design it."""
+    path = begin(folder, robot)
+    text = path.read_text()
+    for old, new in edits.items():
+        text = text.replace(old, new, 1)
+    path.write_text(text + cell)
+    setup = set_up(open_campaign(folder, "design"))
+    write_all(design(setup, settings_of(setup.design)))
     return folder
 
 

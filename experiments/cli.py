@@ -328,7 +328,8 @@ def identify(
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[
-        Names, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
+        Names,
+        typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted, csv only if alone."),
     ] = None,
     fault: Annotated[
         Names, typer.Option("--fault", metavar="NAME[:JOINT]", help="Fault to inject; repeatable.")

@@ -374,6 +374,8 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
     step = Step("currents in A of one drive", {"drive": robot.joint_names[reference]})
     said = ", ".join(f"{gain:.3g}" for gain in gains)
     tell(f"no current law: currents in A of {robot.joint_names[reference]}, of which 1 A of each drive is {said}")
+    if runs.campaign.content.payload is not None:
+        tell("the stated load is in kg and cannot be subtracted from currents: the model is of the arm with it")
     robot = rescaled(robot, gains, per_torque)
 
     def scaled(samples: Samples) -> Samples:

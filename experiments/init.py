@@ -14,7 +14,7 @@ from excitor.experiments.plan import wrist_and_elbow
 from excitor.experiments.setup import assumed_noise, si_to_pendant
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
-from excitor.robots.cell import Scene, clearances, required, volumes_sentence
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.mjcf import mesh_files
@@ -190,11 +190,16 @@ def volumes_comment(robot: Robot) -> str:
 
 
 def home_pose(robot: Robot) -> FloatArray:
-    """Return a home pose: zero, the middle of the ranges, or any posture clear of itself."""
+    """Return a home pose clear of the robot itself and, if it can, of a table that it stands on.
+
+    The first of these: zero, the middle of the ranges, one or two joints a quarter turn from zero, random postures.
+    """
     low, high = robot.limits.position.T
     low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
     inner = 0.05 * (high - low)
-    likely = np.stack([np.zeros(robot.n_joints), 0.5 * (low + high)])
+    turns = 0.5 * np.pi * np.vstack([np.eye(robot.n_joints), -np.eye(robot.n_joints)])
+    pairs = (turns[:, None] + turns)[~np.tile(np.eye(robot.n_joints, dtype=bool), (2, 2))]
+    likely = np.vstack([np.zeros(robot.n_joints), 0.5 * (low + high), turns, pairs])
     if isinstance(robot.mechanism, ClosedLoop):
         likely = robot.mechanism.home[None, robot.mechanism.actuated]
     tries = np.vstack([likely, random_motion(robot, 400).q])
@@ -204,8 +209,11 @@ def home_pose(robot: Robot) -> FloatArray:
     if not robot.capsules:
         return np.asarray(tries[0])
     scene = Scene((), True, 0.02, 0.05)
-    slack = (clearances(robot, scene, tries) - required(robot, scene)).min(axis=1, initial=np.inf)
-    return np.asarray(np.round(tries[int(np.argmax(slack > 0.0))], 3))
+    table = replace(scene, zones=(Zone("table", Shape("half-space", np.eye(4)), "out", clearance=0.1),))
+    own, over = (clearances(robot, cell, tries) - required(robot, cell) for cell in (scene, table))
+    clear = (own > 0.0).all(axis=1)
+    above = clear & (over[:, (over > 0.0).any(axis=0)] > 0.0).all(axis=1)
+    return np.asarray(np.round(tries[int(np.argmax(above if above.any() else clear))], 3) + 0.0)
 
 
 def numbers(values: FloatArray) -> str:

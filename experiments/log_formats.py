@@ -74,7 +74,7 @@ def refusal(target: str, robot: Robot, name: str | None = None) -> str:
 def remark(target: str, robot: Robot) -> str:
     """Say what is wrong with a target's logs, or what comes of currents without a law; empty where all is well."""
     wrong = refusal(target, robot)
-    if wrong or robot.drive.has_current_law or promised_effort(target, format_of(target), robot) != "current":
+    if wrong or not in_amperes_of(target, None, robot):
         return wrong
     return (
         f"{robot.name} has no current law: currents are logged and identified in A, relative to one drive's; masses, "
@@ -89,6 +89,11 @@ def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str
     """
     form = format_of(target, name)
     return declared(form, target_of(target), robot, promised_effort(target, form, robot))
+
+
+def in_amperes_of(target: str, name: str | None, robot: Robot) -> bool:
+    """Whether a target's log is of currents without a law."""
+    return not robot.drive.has_current_law and promised_effort(target, format_of(target, name), robot) == "current"
 
 
 def promised_effort(target: str, form: Format, robot: Robot) -> Effort:

@@ -385,19 +385,28 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
         raise InvalidCampaign(campaign.folder / FILE, problems)
     if constraints.home is None:
         return
-    rows, deficits = constraints.pose_deficits(robot, constraints.home[None])
-    for row, lacks in zip(rows, deficits[0], strict=True):
+    tries = np.vstack([constraints.home, random_motion(robot, 200).q])
+    rows, deficits = constraints.pose_deficits(robot, tries)
+    kinds = {zone.name: zone.shape.kind for zone in (constraints.scene or Scene()).zones}
+    worst: dict[str, tuple[float, str, float, int]] = {}  # of a zone or pair: m, sentence, lacking in all poses, rows
+    for row, lacks, least in zip(rows, deficits[0], np.nanmin(deficits, axis=0), strict=True):
         have = row.limit + row.side * lacks
         if lacks > 0.0 and row.kind == "clearance":
-            problems.append(
-                f"home_deg: at home, {row.label} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
-                "move the home pose or the zone"
-            )
+            of = next((name for name in kinds if row.label.startswith(f"{name} / ")), row.label)
+            told = f"{row.label} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}"
+            *found, stuck, n = worst.get(of, (np.inf, "", -np.inf, 0))
+            worst[of] = (*min(found, [have, told]), max(stuck, float(least)), n + 1)
         elif lacks > 0.0:
             problems.append(
                 f"home_deg: at home, {row.label} is {have:.4g} {row.unit}, expected at "
                 f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
             )
+    for of, (_, told, stuck, n) in worst.items():
+        remedy = "zone, no pose is clear of it" if stuck > 0.0 and of in kinds else "home pose or the zone"
+        if stuck > 0.1 and kinds.get(of) == "half-space":
+            remedy = "zone, or turn its normal, which points out of what it fills"
+        bodies = f" (the worst of {n} bodies)" if n > 1 else ""
+        problems.append(f"home_deg: at home, {told}{bodies}; move the {remedy}")
     if problems:
         problems += _clear_home(robot, constraints, constraints.home) if isinstance(robot.mechanism, Tree) else ()
         raise InvalidCampaign(campaign.folder / FILE, problems)

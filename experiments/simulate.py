@@ -27,7 +27,7 @@ from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
 from excitor.experiments.files import new_folder, swap, write_atomically
 from excitor.experiments.in_memory.solution import Run, program_name, runs_of
-from excitor.experiments.log_formats import declared_for, format_of, refusal
+from excitor.experiments.log_formats import declared_for, format_of, in_amperes_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.setup import loaded
@@ -78,12 +78,14 @@ class SimulationResult:
 def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, listen: Listen) -> list[SimulationResult]:
     """Run a campaign's emitted programs on a virtual robot; without targets, those of all controllers emitted for.
 
+    The table csv, which every emit writes beside a controller's programs, is then run only where it is alone.
     Nothing is written unless every target's programs are up to date and its place is free.
     """
     campaign = open_campaign(folder, "design")
     plans = [judged.plan for judged in plans_of(campaign).programs]
     parent = campaign.folder / PROGRAMS
-    names = list(dict.fromkeys(targets)) or [name for name in registry.NAMES if (parent / name).is_dir()]
+    emitted = [name for name in registry.NAMES if (parent / name).is_dir()]
+    names = list(dict.fromkeys(targets)) or [name for name in emitted if name != "csv"] or emitted
     if not names:
         raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
     for name in names:
@@ -228,6 +230,7 @@ class _Stage:
         truth = replace(carrying(self.truth, plan), settings=settings_for(self.target, form, plan, self.truth.settings))
         seed = _seed(self.asked.seed, f"{self.target}/{name}")
         bare = self.campaign.content.task == "arm" and self.campaign.content.payload is not None  # as models are
+        bare = bare and not in_amperes_of(self.target, form.name, plan.robot)  # from which no load is subtracted
         recorded = run_program(truth, plan, seed=seed, faults=self.faults, engine=self.asked.engine)
         paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
         described = {

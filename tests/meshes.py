@@ -12,6 +12,7 @@ from excitor.robots.volumes import distances
 
 PUBLIC = Path(__file__).parents[2] / "shared" / "data" / "urdf"
 UR5 = PUBLIC / "ur_description/urdf/ur5_robot.urdf"
+GRIPPER = PUBLIC / "ur_description/urdf/ur5_gripper.urdf"
 PANDA = PUBLIC / "panda_description/urdf/panda.urdf"
 
 

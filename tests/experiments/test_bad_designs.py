@@ -68,11 +68,11 @@ CAMPAIGNS = {
     "keep-in without home": (
         ROBOT + '[[cell.zone]]\nname = "far"\nkeep = "in"\nbodies = "tool"\nshape = "sphere"\ncenter = [5, 0, 0]\n'
         "radius = 0.5",
-        ["home_deg: at home, far / tool has -", "mm of clearance, expected 20; move the home pose or the zone"],
+        ["home_deg: at home, far / tool has -", "mm of clearance, expected 20; move the zone, no pose is clear of it"],
     ),
     "home inside an obstacle": (
         ZONE + 'shape = "half-space"\npoint = [0, 0, 5]\nnormal = [0, 0, 1]',
-        ["home_deg: at home, z / link elbow has -"],
+        ["home_deg: at home, z / link ", " (the worst of ", "or turn its normal, which points out of what it fills"],
     ),
     # --- limits
     "lower above upper": (

@@ -168,3 +168,14 @@ def test_home_is_clear_of_itself():
         scene = Scene((), True, 0.02, 0.05)
         left = clearances(robot, scene, home_pose(robot)[None])
         assert np.all(left >= required(robot, scene))
+
+
+def test_home_is_above_a_table():
+    from excitor.robots.cell import Scene, Shape, Zone, clearances
+
+    robot = load("ur10")  # lies on its table at zero
+    table = Scene((Zone("table", Shape("half-space", np.eye(4)), "out"),), True, 0.02, 0.05)
+    lying, home = clearances(robot, table, np.array([np.zeros(6), home_pose(robot)])).min(axis=1)
+    assert lying < 0.0
+    assert home > 0.0
+    assert np.count_nonzero(home_pose(robot)) <= 2

@@ -65,12 +65,12 @@ def test_no_path_of_this_machine_is_reported(chain, chained):
 
 
 def test_tracking_errors_are_those_of_the_alignment(chained):
-    """There it is of every sample of the log, so that the encoders' noise comes on top."""
+    """There it is of every sample of the log: with the encoders' noise, and the parts where the robot moves less."""
     entries = {(e["run"], e["joint"]): e for e in chained["alignment"] if e["what"] == "tracking error"}
     assert len(entries) == 9
     for run in chained["planned"]["tracking"]:
         for joint, rms, peak in zip(chained["robot"]["joints"], run["rms"], run["peak"], strict=True):
-            assert 0.3 * entries[run["run"], joint]["found"] < rms < 1.05 * entries[run["run"], joint]["found"]
+            assert 0.3 * entries[run["run"], joint]["found"] < rms < 1.2 * entries[run["run"], joint]["found"]
             assert rms <= peak <= 6.0 * rms
 
 

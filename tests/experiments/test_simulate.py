@@ -168,13 +168,13 @@ def once(monkeypatch):
 
 
 @pytest.mark.usefixtures("once")
-def test_without_targets_all_that_were_emitted_are_simulated(copy, capsys):
+def test_without_targets_controllers_programs_are_simulated(copy, capsys):
     good, told = run(copy, capsys, targets=[])
     assert good
-    assert [entry["target"] for entry in told["targets"]] == ["csv", "ros2"]
+    assert [entry["target"] for entry in told["targets"]] == ["ros2"]
     assert not any(log["dry"] for entry in told["targets"] for log in entry["logs"])
     with pytest.raises(ExcitorError, match="log format npz goes with one target"):
-        run(copy, capsys, targets=[], log_format="npz", fresh=True)
+        run(copy, capsys, targets=["csv", "ros2"], log_format="npz", fresh=True)
 
 
 @pytest.mark.usefixtures("once")
@@ -206,3 +206,14 @@ def test_a_crash_leaves_nothing_behind(copy, capsys, monkeypatch):
     with pytest.raises(ExcitorError, match="cannot be written: No space left on device"):
         run(copy, capsys)
     assert not list((copy / "logs").iterdir())
+
+
+def test_the_table_beside_a_controllers_programs_is_not_run(tmp_path):
+    from types import SimpleNamespace
+
+    from excitor.experiments.simulate import _emitted
+
+    (tmp_path / "programs/csv").mkdir(parents=True)
+    assert _emitted(SimpleNamespace(folder=tmp_path)) == ["csv"]
+    (tmp_path / "programs/ros2").mkdir()
+    assert _emitted(SimpleNamespace(folder=tmp_path)) == ["ros2"]

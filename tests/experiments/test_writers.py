@@ -189,6 +189,19 @@ def test_files_of_one_recording_are_the_same(recorded, tmp_path):
     assert seen[0] == seen[1]
 
 
+def test_currents_without_a_law_are_written(tmp_path):
+    plan = plan_of("ur10")
+    drive = replace(plan.robot.drive, torque_from_current=np.full((6, 4), np.nan))
+    plan = replace(plan, robot=replace(plan.robot, drive=drive))
+    settings = Settings(standing=(0.6, 0.7), log_step=STEP)
+    made = run_program(draw_truth(plan.robot, 1, settings), plan, seed=1)
+    (path,) = write(made, tmp_path, "run", target="urscript")
+    head, *rows = path.read_text().splitlines()
+    assert "actual_current_5" in head
+    assert "target_current_0" not in head
+    assert "nan" not in rows[0]
+
+
 def test_pairs_without_torques_are_refused_by_name(without_currents, tmp_path):
     robot = without_currents.robot
     for target in ("urscript", "krl-rsi", "fanuc-j519"):
