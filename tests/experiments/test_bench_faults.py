@@ -100,8 +100,8 @@ def test_poses_held_and_slow_sweeps_are_rows_that_count(tmp_path):
         there = plan.home + (1.0 if k % 2 == 0 else -1.0) * reach
         moves += [(there, 2.0, 0.5), (there, 1.2, 0.4, True)]
         ramps = 0.2 if speed < 1.0 else 0.1
-        away = 2.0 * plan.home - there
         whole = plan.body.sample_time * round((0.8 / speed + ramps) / plan.body.sample_time)
+        away = there + 2.0 * (plan.home - there) * speed * (whole - ramps) / 0.8
         moves.append((away, whole, ramps, True))
     held = replace(plan.body, segments=plan.body.segments[:8])
     sweeps = lines(held.joints, held.sample_time, held.end, *moves, (plan.home, 3.0, 1.0))
