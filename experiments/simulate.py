@@ -83,11 +83,7 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
     """
     campaign = open_campaign(folder, "design")
     plans = [judged.plan for judged in plans_of(campaign).programs]
-    parent = campaign.folder / PROGRAMS
-    emitted = [name for name in registry.NAMES if (parent / name).is_dir()]
-    names = list(dict.fromkeys(targets)) or [name for name in emitted if name != "csv"] or emitted
-    if not names:
-        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
+    names = list(dict.fromkeys(targets)) or _emitted(campaign)
     for name in names:
         registry.target(name)
         problems = stale_programs(campaign, name)
@@ -122,6 +118,14 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
         if stages:
             write_atomically(campaign.folder / TRUTH, sentence)
     return [made.get(name) or SimulationResult(name, None, {}, refused[name]) for name in names]
+
+
+def _emitted(campaign: OpenCampaign) -> list[str]:
+    parent = campaign.folder / PROGRAMS
+    names = [name for name in registry.NAMES if (parent / name).is_dir()]
+    if not names:
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
+    return [name for name in names if name != "csv"] or names  # every emit writes the table as well
 
 
 def simulate_run(
