@@ -117,6 +117,7 @@ NO_MOTION_TYPE = {
     "design/run_data.py:_Series": "a part of the one form in which files hold a run",
     "design/programs/clients/run_motion.py:Run": "given out beside programs: it reads that form without the product",
     "design/torque.py:TorqueTrajectory": "torques over time, commanded whatever the joints do",
+    "design/variation.py:Genes": "which design variable is of which joint and harmonic, and the symmetries of a search",
 }
 
 
@@ -262,6 +263,8 @@ def count_places(modules: Sequence[Module], members: Sequence[str]) -> int:
     virtual robot and the demo are not counted.
     """
     product = [module for module in modules if not set(EQUIPMENT) & set(module.path.parts)]
+    if "mjcf" in members:  # formats of robots and logs that are read have the names of exports
+        product = [module for module in product if module.path.parts[0] == "experiments"]
     named: dict[str, int] = dict.fromkeys(members, 0)
     for module in product:
         words = module.strings | module.constants() | {module.path.stem}
