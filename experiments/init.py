@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from textwrap import wrap
 from typing import Literal
@@ -24,67 +25,10 @@ from excitor.robots.files.write import key_of, quoted, toml_text
 from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
-TEMPLATE = """\
-# What to identify, where, and how. Only this file is written by hand; excitor design reads it.
-# Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
-robot = {robot}
-{notes}
-# Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
-# {joints}
-home_deg = {home}
 
-# A body that hangs on the tool in every run and whose data are known.
-# [payload]
-# mass = 5.0
-# center = [0.0, 0.0, 0.08]                 # in the tool's frame
-# inertia = [0.02, 0, 0, 0.02, 0, 0.01]     # about its centre: xx xy xz yy yz zz
-# percent = 2.0                             # standard deviation of these figures; the model is of the arm without it
-
-[limits]
-position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm
-velocity_percent = 90.0                     # of the robot's own limits
-acceleration_percent = 90.0
-torque_percent = 80.0                       # of the prior model's torque, friction and payload included
-# tool_speed_m_s = 1.5
-# [limits.joint.{first}]                    # tighter than the robot's own, or where those are not stated
-# velocity_deg_s = 60.0
-
-[cell]
-self_collision = true
-clearance_m = 0.02                          # between surfaces
-tool_radius_m = 0.05                        # of a ball about the tool point that holds the tool
-{volumes}# [[cell.zone]]                             # what stands around the robot, in its base frame
-# name = "table"
-# keep = "out"                              # or "in": stay inside
-# shape = "box"                             # box: low, high, or center, size, rpy_deg; sphere: center, radius;
-# low = [0.3, -0.5, -0.1]                   # cylinder: center, axis, radius, height; half-space: point, normal
-# high = [1.0, 0.5, 0.1]
-# bodies = "all"                            # or "tool", "links"
-# [[constraint]]                            # kinds: tool-cone, joint-sum, and those of plug-ins
-# kind = "tool-cone"                        # keeps an axis of the tool near a direction of the base frame
-# angle_deg = 150.0
-# direction = [0.0, 0.0, 1.0]
-
-[noise]                                     # standard deviation of one torque sample, joint side; a guess until you
-torque = {noise}   # have measured: then model = "model.json"
-rate_hz = 100.0                             # rows per second that are independent
-
-[design]
-schedule = "together"                       # or "single", "locked-sequence", "payload-pair", "gentle-first"
-base_frequency_hz = 0.1                     # one period takes 10 s
-harmonics = 5
-# max_frequency_hz = 2.0                    # below the first resonance
-controller_sample_s = 0.004
-# excitation = "torque"                     # for a direct-drive arm without a controller; its table is [design.torque]
-settle_s = 2.0
-ramp_s = 5.0
-warm_up_periods = 1
-measured_periods = 5
-hold_s = 2.0
-criterion = "condition"                     # or "weighted-condition", "d", "a", "e", "sigma" (with parameters), "path"
-seed = 0
-evaluations = 20000                         # of each run's search; or seconds = 30.0
-"""
+def template(name: str) -> str:
+    """Read the text of a campaign.toml with places to fill."""
+    return (resources.files("excitor.experiments") / name).read_text("utf-8")
 
 
 def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", prior: Path | None = None) -> Path:
@@ -169,7 +113,7 @@ def _copy(source: Path, copy: Path) -> None:
 def campaign_text(robot: Robot, source: str) -> str:
     """Fill the template for a robot."""
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
-    return TEMPLATE.format(
+    return template("campaign-arm.toml").format(
         robot=quoted(source),
         notes=notes_comment(robot),
         joints=commented(robot),
@@ -226,72 +170,6 @@ def commented(robot: Robot) -> str:
     return ", ".join(quoted(name) for name in robot.joint_names)
 
 
-PAYLOAD_TEMPLATE = """\
-# What does the robot carry? The same motion with and without the load. Only this file is written by hand.
-# Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
-robot = {robot}
-{notes}task = "payload"
-
-# The bare arm, as an earlier campaign of this very robot identified it: links and rotors, with how sure they are.
-{prior}
-
-# Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
-# {joints}
-home_deg = {home}
-
-# A guess of the load, in the tool's frame: motions are planned, and proven to keep the limits, with it.
-[payload]
-mass = {mass}
-center = {center}
-inertia = {inertia}   # about its centre: xx xy xz yy yz zz
-
-[arm]                                       # without a prior: how far off the robot file's numbers may be, one
-links_percent = 5.0                         # standard deviation, of masses, centres, inertias
-rotors_percent = 5.0
-
-# What the robot may carry, from its data sheet: without it the report cannot say whether it is too much.
-# [rated]
-# mass = {mass}
-# inertia = {{ {last} = 1.0 }}               # kg m2 about the axes of joints, at the worst pose
-# moment = {{ {last} = 10.0 }}               # N m of the load's weight
-
-[limits]
-position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm
-velocity_percent = 90.0                     # of the robot's own limits
-acceleration_percent = 90.0
-torque_percent = 70.0                       # of the prior model's torque: the load may be heavier than guessed
-
-[cell]
-self_collision = true
-clearance_m = 0.02                          # between surfaces
-tool_radius_m = {radius}                      # of a ball about the tool point that holds the load
-# [[cell.zone]]                             # what stands around the robot, in its base frame
-# name = "table"
-# keep = "out"                              # or "in": stay inside
-# shape = "box"
-# low = [0.3, -0.5, -0.1]
-# high = [1.0, 0.5, 0.1]
-
-[noise]                                     # standard deviation of one torque sample, joint side; a guess
-torque = {noise}
-rate_hz = 100.0                             # rows per second that are independent
-
-[design]
-schedule = "payload-pair"                   # bare, loaded, loaded, bare; or "static-pair": poses only, mass and centre
-joints = {moving}
-model = "load"                              # the motion is good at telling a load, friction and gears' losses
-static_poses = 0                            # that many poses are held bare and loaded, too; 15 are enough
-base_frequency_hz = 0.1                     # one period takes 10 s
-harmonics = 5
-controller_sample_s = {step}
-settle_s = 2.0
-ramp_s = 5.0
-warm_up_periods = 1
-measured_periods = 5
-hold_s = 2.0
-seed = 0
-evaluations = {evaluations}                         # of each run's search; or seconds = 30.0
-"""
 DENSITY = 1500.0  # kg/m³ of the cube that is guessed
 SHARE = 0.12  # of a wrist joint's torque limit that the guessed load's weight takes
 NO_LIMIT = 5.0  # kg, where no torque limit tells
@@ -304,7 +182,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
     side = (mass / DENSITY) ** (1.0 / 3.0)
     turn = mass * side**2 / 6.0
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
-    return PAYLOAD_TEMPLATE.format(
+    return template("campaign-payload.toml").format(
         robot=quoted(source),
         notes=notes_comment(robot),
         prior=named,
