@@ -674,11 +674,15 @@ _STARTS = 10  # random motions that are descended
 
 
 def measure_quality(full: bool) -> dict[str, Any]:
-    """Search for 3, 10 and 60 CPU seconds, with and without evolution; in full, with all seeds."""
+    """Search for 3 and 10 CPU seconds, with and without evolution; in full for 60 as well, and with all seeds.
+
+    Differences of means of two seeds are within the scatter of one: they are judged in full only.
+    """
     problem, peer = six_axis_problem(), ur10_problem()
     seeds, paired = SEEDS if full else SEEDS[:2], PAIRED if full else PAIRED[:2]
     found = {name: runs(problem, s, seeds) for name, s in (("3s", 3.0), ("10s", 10.0))}
-    found["60s"] = runs(problem, 60.0, SEEDS if full else SEEDS[:1])
+    if full:
+        found["60s"] = runs(problem, 60.0, SEEDS)
     ten = found["10s"] + runs(problem, 10.0, paired[len(seeds) :])
     restarts = runs(problem, 10.0, paired, method="restarts")
     others = {name: peers(problem, one, 10.0, paired if full else paired[:1]) for name, one in PEERS.items()}
@@ -689,9 +693,10 @@ def measure_quality(full: bool) -> dict[str, Any]:
     figures += [Figure(f"design.condition.worst_{k}", max(v), "", worst[k], "at most") for k, v in found.items()]
     gained = mean(restarts) - mean(ten[: len(paired)])
     figures += [
-        Figure("design.condition.gain_60s", mean(found["10s"]) - mean(found["60s"]), "", 0.05, "at least"),
         Figure("design.condition.without_evolution_10s", mean(restarts), "", 3.15, "at most"),
-        Figure("design.condition.evolution_gain_10s", gained, "", 0.08, "at least"),
+        Figure(
+            "design.condition.evolution_gain_10s", gained, "", 0.08 if full else None, "at least" if full else "none"
+        ),
         *(Figure(f"design.condition.{k}_10s", mean(v), "", PEER_BARS[k], "at most") for k, v in others.items()),
         Figure("design.condition.descents", mean(starts), "", 3.55, "at most"),
         *(Figure(f"design.condition.former_{k}", v) for k, v in HYBRID.items()),
@@ -707,6 +712,8 @@ def measure_quality(full: bool) -> dict[str, Any]:
         "ur10_ten": _rounded(peer_ten),
     }
     if full:
+        gain = mean(found["10s"]) - mean(found["60s"])
+        figures.append(Figure("design.condition.gain_60s", gain, "", 0.05, "at least"))
         longer = runs(peer, 41.0, SEEDS)
         figures.append(Figure("design.ur10_figaroh_41s", mean(longer)))
         context["ur10_forty_one"] = _rounded(longer)
