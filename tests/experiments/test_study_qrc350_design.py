@@ -164,7 +164,10 @@ def test_figures_and_what_is_reported(recordings, theta):
 @needs_data
 @pytest.mark.slow
 def test_low_conditions_are_not_information(recordings, rivals):
-    """A design by condition number reaches the bar and tells less than A; informative ones beat A and B in both."""
+    """A design by condition number reaches the bar and tells less than A; informative ones tell more than A and B.
+
+    Their condition numbers, which they are not designed for, are about those of A and B.
+    """
     effort = qrc350.QUICK
     found = {
         task.name: (qrc350.one(recordings, task, rivals[task.rival], 0, effort), rivals[task.rival])
@@ -177,7 +180,7 @@ def test_low_conditions_are_not_information(recordings, rivals):
     assert np.median(design.sigma / rival.sigma) > 1.0
     for design, rival in found.values():
         assert design.certificate.ready
-        assert design.condition < rival.condition
+        assert design.condition < 1.1 * rival.condition
         assert np.count_nonzero(design.sigma < rival.sigma) >= 22
         assert np.exp(np.log(design.sigma / rival.sigma).mean()) < 0.95
         assert design.sigma.max() < rival.sigma.max()
