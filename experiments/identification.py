@@ -307,10 +307,10 @@ def data_doubts(findings: Sequence[Finding], alignments: Mapping[str, Alignment]
 
 
 def open_friction(robot: Robot, intervals: Intervals | None) -> tuple[str, ...]:
-    """List friction parameters whose interval holds 0."""
+    """List friction parameters that cannot be negative, and whose interval holds 0."""
     if intervals is None:
         return ()
-    friction = {term.parameter for term in robot.drive.friction}
+    friction = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
     ends = zip(intervals.names, intervals.low, intervals.high, strict=True)
     return tuple(name for name, low, high in ends if name in friction and low <= 0.0 <= high)
 

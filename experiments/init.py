@@ -12,7 +12,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE
 from excitor.experiments.files import mend, write_atomically, write_bytes_atomically
 from excitor.experiments.plan import wrist_and_elbow
-from excitor.experiments.setup import assumed_noise, si_to_pendant
+from excitor.experiments.setup import assumed_noise, pendant_to_si, si_to_pendant
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, volumes_sentence
@@ -157,7 +157,8 @@ def home_pose(robot: Robot) -> FloatArray:
     own, over = (clearances(robot, cell, tries) - required(robot, cell) for cell in (scene, table))
     clear = (own > 0.0).all(axis=1)
     above = clear & (over[:, (over > 0.0).any(axis=0)] > 0.0).all(axis=1)
-    return np.asarray(np.round(tries[int(np.argmax(above if above.any() else clear))], 3) + 0.0)
+    chosen = tries[int(np.argmax(above if above.any() else clear))]
+    return pendant_to_si(robot, np.round(si_to_pendant(robot, chosen), 1) + 0.0)
 
 
 def numbers(values: FloatArray) -> str:

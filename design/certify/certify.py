@@ -189,7 +189,9 @@ def _notes(task: _Task) -> tuple[str, ...]:
 def _left_out(robot: Robot, scene: Scene) -> list[str]:
     notes = []
     if scene.self_collision:
-        notes += [f"{pair.name} is not kept apart: {pair.reason}" for pair in unchecked_pairs(robot, scene)]
+        unchecked = [f"{pair.name}: {pair.reason}" for pair in unchecked_pairs(robot, scene)]
+        if unchecked:
+            notes.append(f"{len(unchecked)} pairs of links are not kept apart: {'; '.join(unchecked)}")
         lowered = [
             f"{name} ({1e3 * need:.0f} mm)"
             for name, need in zip(row_names(robot, scene), required(robot, scene), strict=True)

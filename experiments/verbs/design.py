@@ -102,8 +102,6 @@ def print_designed(designed: CampaignDesign) -> None:
     load = designed.setup.campaign.content.task == "payload"  # the arm's parameters are not what it is about
     for advice in () if load else designed.forecast.advice:
         console.print(f"  {escape(advice.sentence)}", style="dim")
-    for remark in designed.setup.remarks:
-        console.print(f"note: {escape(remark)}", style="yellow")
     for note in designed.notes:
         console.print(f"not checked, or not as stated: {escape(note)}", style="yellow")
     console.print("[bold green]Go.[/]" if designed.go else "[bold red]No-go:[/] see above, and plan.html.")

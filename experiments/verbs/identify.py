@@ -15,7 +15,8 @@ from excitor.experiments.model import Model
 from excitor.experiments.report.compare import compare, write_comparison
 from excitor.experiments.report.data import DATA, read_report
 from excitor.experiments.stages import identify_stage, report_stage
-from excitor.experiments.verbs.printing import echo_json, echo_progress, table
+from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
+from excitor.identify.validate import Errors
 from excitor.identify.verdict import Verdict
 
 COLOURS = {True: "green", None: "yellow", False: "red"}
@@ -38,6 +39,8 @@ def print_identified(result: IdentifiedModel) -> None:
     """Print errors beside the baselines, then the parameters with their intervals."""
     console = Console()
     console.print(_errors_table(result))
+    if len(result.model.by_run) > 1:
+        console.print(_runs_table(result))
     console.print(_parameter_table(result))
     widest = max(result.intervals.inflation)
     console.print(
@@ -63,22 +66,29 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 
 def _errors_table(result: IdentifiedModel) -> Table:
-    headings = ("", *(escape(joint) for joint in result.training.joints), "all")
-    made = table("Torque errors |τ - τ̂| / |τ|", headings, left=("",))
-    judged = {"training error": result.training, "held-out error": result.held_out, "same run": result.same_run}
+    """Errors of each joint: on the identification's data, on held-out data, and of the baselines there."""
+    judged = {"training": result.training, "held out": result.held_out, "same run": result.same_run}
+    columns: dict[str, Errors] = {}
     for label, validation in judged.items():
-        if validation is None:
-            continue
-        rows = {label: validation.model}
-        if not validation.training:
-            rows |= {f"  {name}": errors for name, errors in validation.baselines.items()}
-        for name, errors in rows.items():
-            made.add_row(name, *(f"{x:.4f}" for x in errors.relative), f"{errors.relative_total:.4f}")
-    if len(result.model.by_run) > 1:
-        for run in result.model.by_run:
-            found = [*(run["joints"].get(joint) for joint in result.training.joints), run["total"]]
-            words = ["-" if x is None else f"{x:.4f}" for x in found]
-            made.add_row(f"  run {escape(str(run['run']))}", *words, style="dim")
+        if validation is not None:
+            columns[label] = validation.model
+            if not validation.training:
+                columns.update(validation.baselines)
+    made = table("Torque errors |τ - τ̂| / |τ|", ("joint", *columns), left=("joint",), **COMPACT)
+    for j, joint in enumerate(result.training.joints):
+        made.add_row(escape(joint), *(f"{errors.relative[j]:.4f}" for errors in columns.values()))
+    made.add_row("all", *(f"{errors.relative_total:.4f}" for errors in columns.values()), style="bold")
+    return made
+
+
+def _runs_table(result: IdentifiedModel) -> Table:
+    """Errors of each run, and of its worst joint."""
+    made = table("Errors of each run", ("run", "role", "all", "worst joint", ""), left=("run", "role", ""), **COMPACT)
+    for run in result.model.by_run:
+        joints = {name: error for name, error in run["joints"].items() if error is not None}
+        worst = max(joints, key=lambda name: joints[name], default="")
+        words = [f"{x:.4f}" if x is not None else "-" for x in (run["total"], joints.get(worst))]
+        made.add_row(escape(str(run["run"])), run["role"], *words, escape(worst))
     return made
 
 
