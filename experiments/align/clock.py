@@ -197,6 +197,10 @@ def locate(expected: ExpectedMotion, t: FloatArray, x: FloatArray) -> Timing:
         longest = np.inf
         if expected.run.series is not None:
             longest = expected.run.excitation.ramp + FEW_PERIODS * expected.run.series.period
+        part = min(longest, 0.5 * float(t[-1] - t[0]))
+        partial = max((grid.match(1.0, part), grid.match(1.0, -part)), key=lambda timing: timing.likeness)
+        if partial.likeness >= SURE:  # a log that ends before the program does, or starts after it
+            return _refined(expected, t, x, partial)
         candidates = np.exp(np.arange(np.log(STRETCHES[0]), np.log(STRETCHES[1]), STEP))
         tried = sorted((grid.match(float(s), longest) for s in candidates), key=lambda found: -found.likeness)[:3]
         near = [grid.match(float(s) * rough.stretch, np.inf) for rough in tried for s in np.linspace(0.985, 1.015, 13)]
@@ -277,9 +281,12 @@ class _Grid:
         self.x = self.x - self.x.mean(axis=1, keepdims=True)
 
     def match(self, stretch: float, longest: float) -> Timing:
-        """Find the lag at which the first `longest` s of the plan, time-scaled, correlate best with the log."""
+        """Find the lag at which the first `longest` s of the plan, time-scaled, correlate best with the log.
+
+        The last ones where `longest` is negative.
+        """
         begin, end = self.expected.moving_span
-        end = min(end, begin + longest)
+        begin, end = (begin, min(end, begin + longest)) if longest > 0.0 else (max(begin, end + longest), end)
         n = round((end - begin) * stretch / self.dt)
         if n < 8 or not len(self.x) or n > 3 * self.x.shape[1]:
             return Timing(self.t0, stretch, 0.0)

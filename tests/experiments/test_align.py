@@ -395,6 +395,17 @@ def test_a_slider_is_found_with_its_figure(cells, speed):
         assert f"a speed slider at {100 * speed:.3g} %" in one(alignment, "stretch").sentence
 
 
+@pytest.mark.parametrize("part", ["first", "last"])
+def test_a_log_of_a_part_is_cut_short_and_no_joint_is_stuck(cells, part):
+    robot, plan, expected = cells["gantry"]
+    run, start = simulate(plan, 7)
+    share = (run.t - start) / expected.run.duration
+    kept = share < 0.45 if part == "first" else share > 0.65
+    alignment = align(expected, MeasuredRun(part, run.t[kept], run.q[kept], run.tau[kept]), robot)
+    assert alignment.causes == ("log cut short",)
+    assert alignment.start == pytest.approx(start, abs=0.02)
+
+
 def test_a_clock_that_drifts(cells):
     robot, plan, expected = cells["tx40"]
     run, _ = simulate(plan, 4, World(clock=6e-4))
