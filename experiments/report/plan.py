@@ -65,7 +65,7 @@ def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
         "go": verdict.get("go"),
         **{
             key: [_sentence(_string(reason), names) for reason in html.entries(verdict, key)]
-            for key in ("reasons", "assumed", "unwatched")
+            for key in ("reasons", "remarks", "assumed", "unwatched")
         },
     }
 
@@ -130,8 +130,9 @@ def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(text: str, names: set[str]) -> str:
-    """Capitalise the first letter, unless the sentence begins with a joint's name."""
-    return text if text.partition(" ")[0].strip(",:;") in names else text[:1].upper() + text[1:]
+    """Capitalise the first letter, unless the sentence begins with a joint's name or a key of campaign.toml."""
+    first = text.partition(" ")[0].strip(",:;")
+    return text if first in names or "_" in first or "." in first else text[:1].upper() + text[1:]
 
 
 def _string(value: Any) -> str:
@@ -231,7 +232,13 @@ def verdict(designed: CampaignDesign) -> dict[str, Any]:
     reasons = [check.sentence for check in designed.checks] if go else list(designed.reasons)
     reasons = [reason for reason in reasons if reason not in assumed]
     limits = [f"Not checked, or not as stated: {note}" for note in designed.notes]
-    return {"go": go, "reasons": [*reasons, *designed.setup.remarks], "assumed": assumed, "unwatched": limits}
+    return {
+        "go": go,
+        "reasons": reasons,
+        "remarks": list(designed.setup.remarks),
+        "assumed": assumed,
+        "unwatched": limits,
+    }
 
 
 def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:

@@ -203,8 +203,8 @@ const rest = () => {
   told.moved = canvas.toDataURL() !== before;
   const now = () => document.querySelector('.panel .now').textContent;
   told.middle = [clock(), document.getElementById('phase').textContent, now()];
-  document.querySelector('[data-angle="deg"]').click();
-  told.degrees = now();
+  document.querySelector('[data-angle="rad"]').click();
+  told.radians = now();
   document.querySelector('[data-source="approach"]').click();
   told.approach = document.getElementById('clock').textContent;
   all('table.sortable thead button')[7].click();
@@ -250,7 +250,7 @@ def test_browser_plays_and_answers(plan, tmp_path, width):
     assert told["moved"]
     middle, phase, value = told["middle"]
     assert (middle, phase) == (13.5, "measured")
-    assert number(told["degrees"]) == pytest.approx(math.degrees(number(value)), rel=0.01)  # shown with three digits
+    assert math.degrees(number(told["radians"])) == pytest.approx(number(value), rel=0.01)  # shown with three digits
     assert told["approach"] == "0.00 s of 4.00 s"
     assert told["sorted"]
     assert told["shown"] == ["1", "1"]

@@ -2,7 +2,7 @@
 (() => {
   const plan = JSON.parse(document.getElementById('plan').textContent);
   const find = id => document.getElementById(id), all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const state = { run: 0, source: 'frames', t: 0, speed: 1, playing: false, degrees: false, last: null, cursors: new Map(), widths: new Map() };
+  const state = { run: 0, source: 'frames', t: 0, speed: 1, playing: false, degrees: true, last: null, cursors: new Map(), widths: new Map() };
   let scene = null;
 
   function start() {
@@ -117,7 +117,7 @@
     choice('#views button', button => (Camera.look(scene.camera, button.dataset.view), picture()), '3d');
     all('#sources button').forEach(button => button.addEventListener('click', () => source(button.dataset.source)));
     all('.units button').forEach(button => button.addEventListener('click', () => angles(button.dataset.angle === 'deg')));
-    angles(false);
+    angles(true);
     // a button that was clicked must not keep the space bar to itself
     addEventListener('click', event => event.detail > 0 && event.target.closest('button')?.blur());
     addEventListener('keydown', event => {
