@@ -195,6 +195,8 @@ class Limits(Table):
     position_margin_deg: NotNegative = 2.0  # kept free at both ends; sliding joints: mm
     velocity_percent: Percent = 90.0
     acceleration_percent: Percent = 90.0
+    acceleration_deg_s2: BoundedPositive | None = None  # of every joint that turns; tighter, or where none is stated
+    acceleration_m_s2: BoundedPositive | None = None  # of every joint that slides
     jerk_percent: Percent = 90.0
     torque_percent: Percent = 80.0
     torque_rms_percent: Percent | None = None  # of the peak limit, over a period
@@ -394,6 +396,8 @@ class OpenCampaign:
             left["constraint"] = True
         if not self.content.cell.assumed_volumes:
             left["cell"] = {"assumed_volumes"}
+        later = ("acceleration_deg_s2", "acceleration_m_s2")  # keys that older campaigns did not know
+        left["limits"] = {key for key in later if getattr(self.content.limits, key) is None}
         if self.content.payload is not None:
             left["payload"] = {"percent"}  # motions are planned with what is stated
         robot = read_content(self.robot_source, self.content.preset).text

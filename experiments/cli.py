@@ -232,6 +232,7 @@ class Refusal(StrEnum):
     """Refusals of `excitor emit` that can be overridden deliberately."""
 
     no_go = "no-go"
+    unknown_limits = "unknown-limits"
 
 
 @reads_files
@@ -251,7 +252,11 @@ def emit(
         bool, typer.Option("--motion-only", help="Allow controllers whose logs cannot give a model of this robot.")
     ] = False,
     allow: Annotated[
-        list[Refusal] | None, typer.Option("--allow", help="Write a no-go design's programs, marked as such.")
+        list[Refusal] | None,
+        typer.Option(
+            "--allow",
+            help="Write programs of a no-go design, or of joints without acceleration limits, marked as such.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion
 from excitor.design.motion import Run, line_run
 from excitor.design.programs import registry
+from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import CannotDrive, Target, file_text
@@ -27,7 +28,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion
 
-NO_GO = "no-go"  # the refusal that can be overridden, by --allow
+NO_GO, UNKNOWN_LIMITS = "no-go", "unknown-limits"  # refusals that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
 Listen = Callable[[str], None]
 
@@ -38,6 +39,7 @@ class CheckedPlan:
 
     plan: Plan
     judge: Judge
+    facts: Facts | None = None  # for the operator's page
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,9 +109,11 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     unless the campaign declares a log of its own, or motion is all that is wanted.
     """
     names = chosen(request.targets, request.approximate)
-    unknown = [name for name in request.allow if name != NO_GO]
+    unknown = [name for name in request.allow if name not in (NO_GO, UNKNOWN_LIMITS)]
     if unknown:
-        raise ExcitorError(f"allow: {unknown[0]!r} is no refusal that can be overridden; expected {NO_GO!r}")
+        raise ExcitorError(
+            f"allow: {unknown[0]!r} is no refusal that can be overridden; expected {NO_GO!r} or {UNKNOWN_LIMITS!r}"
+        )
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign, request.loss)
     if planned.no_go and NO_GO not in request.allow:
@@ -118,17 +122,46 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
             f"{'; '.join(planned.no_go)}. Fix that and run excitor design {campaign.folder} again; or emit it on "
             f"purpose with --allow {NO_GO}, which every page, program and manifest will state"
         )
+    planned = replace(planned, programs=tuple(described(planned.programs)))
     robot = planned.programs[0].plan.robot
     unsaid = campaign.content.log is None
     said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
     refusals = {name: said(name, robot) if unsaid else "" for name in names}
+    remedy = "; or add --motion-only, if the motion is all that is wanted"
+    refusals = {name: f"{why}{remedy}" if why else "" for name, why in refusals.items()}
     made = []
     for name in names:
         why, spacing = "" if request.motion_only else refusals[name], _spacing(name, request.spacing, names)
+        if not why and UNKNOWN_LIMITS not in request.allow:
+            why = unlimited(name, planned.programs)
         one = _emit_one(campaign, planned, name, spacing, listen, why)
         note = remark(name, robot) if one.folder and unsaid else ""
         made.append(replace(one, requested=name in request.targets, note=note))
     return planned, made
+
+
+def described(programs: Sequence[CheckedPlan]) -> Iterator[CheckedPlan]:
+    """Add the figures for the operator's page, and which joints have no acceleration limit."""
+    for one in programs:
+        constraints = one.judge.constraints
+        if constraints is None:
+            yield one
+        else:
+            plan = replace(one.plan, unlimited=unknown_accelerations(one.plan, constraints.limits))
+            yield replace(one, plan=plan, facts=facts_of(plan, constraints))
+
+
+def unlimited(name: str, programs: Sequence[CheckedPlan]) -> str:
+    """Refusal of a controller whose joints move without a stated acceleration limit; "" where there is none."""
+    joints = list(dict.fromkeys(joint for one in programs for joint in one.plan.unlimited))
+    if not joints or name == "csv":
+        return ""
+    return (
+        f"{name}: not written: neither the robot's file nor its preset nor the campaign states an acceleration limit "
+        f"of {', '.join(joints)}, so nothing proves that drives can follow; state it for all joints, as "
+        "acceleration_deg_s2 = 300.0 under [limits] of campaign.toml, and design again; or emit on purpose with "
+        f"--allow {UNKNOWN_LIMITS}, which page and manifest will state"
+    )
 
 
 def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
@@ -161,8 +194,7 @@ def _emit_one(
     try:
         if useless:
             package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
-            reason = f"{useless}; or add --motion-only, if the motion is all that is wanted"
-            return EmitResult(name, None, None, reason)
+            return EmitResult(name, None, None, useless)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
         return EmitResult(name, None, None, str(error))
@@ -177,14 +209,15 @@ def checked_package(
 ) -> tuple[Package, Verification]:
     """Make a target's files and run them; with points closer together where that is what they fail for."""
     emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
-    made = package(emitter, plans, spacing)
+    facts = [judged.facts for judged in programs]
+    made = package(emitter, plans, spacing, facts)
     verified = _verify(made.target, programs, made.texts, listen)
     default = made.target.spacing
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
-        made = package(emitter, plans, closer)
+        made = package(emitter, plans, closer, facts)
         verified = _verify(made.target, programs, made.texts, listen)
     return made, verified
 

@@ -121,7 +121,20 @@ def campaign_text(robot: Robot, source: str) -> str:
         first=key_of(robot.joint_names[0]),
         noise=numbers(sigma),
         volumes=volumes_comment(robot),
+        acceleration=acceleration_lines(robot),
     )
+
+
+def acceleration_lines(robot: Robot) -> str:
+    """Write acceleration limits for joints whose robot states none, for a person to confirm."""
+    unknown = ~np.isfinite(robot.limits.acceleration)
+    sliding = robot.mechanism.prismatic
+    lines = [
+        ("acceleration_deg_s2 = 300.0", (unknown & ~sliding).any()),
+        ("acceleration_m_s2 = 2.0", (unknown & sliding).any()),
+    ]
+    remark = "# assumed, of every joint, as the robot states none; put in what its drives stand"
+    return "".join(f"{line:44}{remark}\n" for line, needed in lines if needed)
 
 
 def volumes_comment(robot: Robot) -> str:
@@ -197,6 +210,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
         noise=numbers(assumed_noise(robot, 100.0, 1.0).sigma),
         moving="[" + ", ".join(quoted(name) for name in wrist_and_elbow(robot)) + "]",
         step="0.004",
+        acceleration=acceleration_lines(robot),
         evaluations=EVALUATIONS,
     )
 

@@ -121,7 +121,7 @@ class Manifest(_Table):
     excitor: Name
     made_from_sha256: dict[Name, Name]
     go: bool = True  # of the design
-    allowed: list[Literal["no-go"]] = []
+    allowed: list[Literal["no-go", "unknown-limits"]] = []
     reasons: Annotated[list[Text], Field(max_length=10_000)] = []  # why it is a no-go
     target: Name
     timing_class: Name
@@ -305,7 +305,8 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
 
 def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
-    target, robot, no_go = made.target, made.programs[0].plan.robot, made.programs[0].plan.no_go
+    target, plan = made.target, made.programs[0].plan
+    robot, no_go = plan.robot, plan.no_go
     axes = axes_of(robot, target)
     return {
         "format": FORMAT,
@@ -313,7 +314,7 @@ def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
         "excitor": version("excitor"),
         "made_from_sha256": dict(inputs),
         "go": not no_go,
-        "allowed": ["no-go"] if no_go else [],
+        "allowed": [*["no-go"] * bool(no_go), *["unknown-limits"] * bool(plan.unlimited)],
         "reasons": list(no_go),
         "target": target.name,
         "timing_class": target.timing,

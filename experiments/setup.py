@@ -174,6 +174,10 @@ def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[L
     own = robot.limits
     tight = {name: getattr(own, name).copy() for name in ("position", "velocity", "acceleration", "jerk", "torque")}
     tight["torque_rms"] = np.full(robot.n_joints, np.inf)
+    common = np.where(
+        robot.mechanism.prismatic, given.acceleration_m_s2 or np.inf, np.radians(given.acceleration_deg_s2 or np.inf)
+    )
+    tight["acceleration"] = np.minimum(tight["acceleration"], common)
     for name, entry in given.joint.items():
         path = f"limits.joint.{name}"
         if name not in robot.joint_names:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from excitor.design.programs.facts import Facts, LimitLine, overrun
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import (
@@ -36,6 +37,7 @@ class Program:
     name: str
     plan: Plan
     files: Mapping[str, str]
+    facts: Facts | None = None  # for the operator's page
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,19 +55,21 @@ class Package:
         return {name: text for program in self.programs for name, text in program.files.items()} | dict(self.shared)
 
 
-def package(emitter: Emitter, plans: Sequence[Plan], spacing: float | None = None) -> Package:
+def package(
+    emitter: Emitter, plans: Sequence[Plan], spacing: float | None = None, facts: Sequence[Facts | None] = ()
+) -> Package:
     """Write the programs of all plans for one controller; raise CannotDrive with what it cannot do."""
     target = emitter.TARGET
     if spacing is not None and target.spacing is None:
         raise CannotDrive(f"{target.name}: evaluates the motion at every control step; --spacing does not apply to it")
     names = program_names_of(plans, target)
     programs = []
-    for plan, name in zip(plans, names, strict=True):
+    for plan, name, known in zip(plans, names, facts or [None] * len(plans), strict=True):
         check(plan, target)
         files = dict(emitter.emit(plan, name, spacing))
         if target.clients:
             files.setdefault(f"{name}.json", run_json(plan, target))
-        programs.append(Program(name, plan, files))
+        programs.append(Program(name, plan, files, known))
     shared = {client: file_text(f"clients/{client}") for client in target.clients}
     return Package(target, tuple(programs), shared, spacing)
 
@@ -109,6 +113,7 @@ def operator_page(made: "Package") -> str:
         f"Campaign {comment(plan.campaign)}. {target.scheme[:1].upper()}{target.scheme[1:]}. Timing class "
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
+        _unlimited(plan),
         "**No check away from the robot proves that a controller accepts a program. The first run on hardware is a "
         "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
         "another motion, and the programs refuse it.**",
@@ -117,6 +122,10 @@ def operator_page(made: "Package") -> str:
         _axes_note(plan, target),
         _poses(plan, target),
         _motions(made),
+        _speeds(made),
+        _limits(made),
+        _stops(made),
+        _SITE,
         _section("Load and run", (*target.loading, *_order(made)), numbered=True),
         _section(
             "It refuses to start where",
@@ -140,6 +149,16 @@ def _no_go(plan: Plan) -> str:
     reasons = (re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(reason.split())) for reason in plan.no_go)
     sentence = f"**{NO_GO} (`--allow no-go`). Whoever emitted these programs answers for them. The design is a no-go:**"
     return "\n".join([sentence, "", *(f"* {reason}" for reason in reasons)])
+
+
+def _unlimited(plan: Plan) -> str:
+    if not plan.unlimited:
+        return ""
+    return (
+        f"**UNKNOWN LIMITS. Nobody states an acceleration limit of "
+        f"{', '.join(comment(name) for name in plan.unlimited)}: nothing proves that a controller and its drives can "
+        "follow. Whoever runs these programs answers for that.**"
+    )
 
 
 def check_poses(plan: Plan) -> FloatArray:
@@ -217,6 +236,100 @@ def _motions(made: "Package") -> str:
     if steps:
         sentence += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
     return "\n".join(["## What will move, and how far", "", sentence, "", *_table(["program", "takes", *names], rows)])
+
+
+_STATES = {"holds": "holds", "exceeded": "**exceeded**", "unknown": "**unknown**: nobody states it"}
+
+
+def _speeds(made: "Package") -> str:
+    """Tabulate peak speeds of each program, and the box that the robot sweeps."""
+    known = [program for program in made.programs if program.facts is not None]
+    if not known:
+        return ""
+    rows = []
+    for program in known:
+        facts = program.facts
+        assert facts is not None
+        joints = [_pendant(program.plan, j, speed) for j, speed in enumerate(facts.speed)]
+        box = "unknown" if facts.swept is None else " x ".join(_span(ends) for ends in facts.swept.T)
+        rows.append([f"`{program.name}`", *joints, f"{1e3 * facts.tool_speed:.0f}", box])
+    heads = ["program", *(f"{name}/s" for name in _axis_names_of_joints(known[0].plan)), "tool mm/s", "swept x y z mm"]
+    sentence = (
+        "Peaks of each program, ways from and to home included. The box encloses every volume of the robot that the "
+        "plan knows, in its base frame: cables, and what the plan was not told, are outside."
+    )
+    return "\n".join(["## How fast, and through which space", "", sentence, "", *_table(heads, rows)])
+
+
+def _limits(made: "Package") -> str:
+    """Tabulate the tightest of each limit over all programs: holds, exceeded or unknown."""
+    tightest: dict[tuple[str, int], LimitLine] = {}
+    for program in made.programs:
+        for line in program.facts.lines if program.facts is not None else ():
+            old = tightest.get(line.key)
+            if old is None or (line.left, -line.worst) < (old.left, -old.worst):
+                tightest[line.key] = line
+    if not tightest:
+        return ""
+    rows = []
+    for line in tightest.values():
+        factor, unit, digits = (
+            (180.0 / np.pi, "°" + line.unit[3:], 0) if line.unit.startswith("rad") else (1.0, line.unit, 3)
+        )
+        worst, limit = (
+            "" if not np.isfinite(x) else f"{factor * x:.{digits}f}" if digits == 0 else f"{x:.{digits}g}"
+            for x in (line.worst, line.limit)
+        )
+        rows.append([comment(line.name), worst, limit, unit, _STATES[line.state]])
+    sentence = (
+        "The worst of all programs by the plan's model, against what the robot's file, its preset and the campaign "
+        "allow. Unknown is not held: what the controller itself enforces there may stop a run, or change it."
+    )
+    return "\n".join(["## Limits", "", sentence, "", *_table(["limit", "worst", "allowed", "unit", ""], rows)])
+
+
+def _stops(made: "Package") -> str:
+    """Say how far each joint still moves where the program stops by itself."""
+    target, names = made.target, _axis_names_of_joints(made.programs[0].plan)
+    vendor = (
+        "Stops of category 0 and 1, and the controller's own pause: unknown here; see the robot's manual for stopping "
+        "times and distances at the speeds above."
+    )
+    if not target.stop_s:
+        return f"## Stops\n\n* The program has no stop of its own; the controller's applies.\n* {vendor}"
+    plans = [program.plan for program in made.programs if not program.plan.dry] or [made.programs[0].plan]
+    quick = f" within {target.stop_s:g} s" if not target.stop_braking else ""
+    over = np.max([overrun(plan, target) for plan in plans], axis=0)
+    joints = ", ".join(
+        f"{name} {_pendant(plans[0], j, x)}" for j, (name, x) in enumerate(zip(names, over, strict=True))
+    )
+    return (
+        f"## Stops\n\n* Its own stop slows down along the path{quick}, and never goes on. At the "
+        f"worst moment the joints still move by: {joints}.\n* {vendor}"
+    )
+
+
+_SITE = """## At the robot
+
+* Nobody is inside the safeguarded space while a program runs; the enabling device, where the mode has one, is in hand.
+* Set the controller's safety functions (speeds, spaces, stopping) for the figures above before the first run.
+* Hoses and cables must reach every pose above. After any stop check brakes and cables before you go on from home."""
+
+
+def _span(ends: FloatArray) -> str:
+    return f"{1e3 * ends[0]:.0f} … {1e3 * ends[1]:.0f}"
+
+
+def _pendant(plan: Plan, j: int, value: float) -> str:
+    """Degrees, or millimetres of a sliding joint."""
+    return fixed(1e3 * value if plan.robot.mechanism.prismatic[j] else float(np.degrees(value)), 0)
+
+
+def _axis_names_of_joints(plan: Plan) -> list[str]:
+    return [
+        f"{comment(name)} {'mm' if slides else '°'}"
+        for name, slides in zip(plan.robot.joint_names, plan.robot.mechanism.prismatic, strict=True)
+    ]
 
 
 def _order(made: "Package") -> tuple[str, ...]:

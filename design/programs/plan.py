@@ -40,6 +40,7 @@ class Plan:
     payload: float | None = None  # kg on the flange that the controller must have been told; None: not known
     dry: bool = False  # the run at a small amplitude, to be tried first
     no_go: tuple[str, ...] = ()  # why the design is a no-go, where its programs are emitted on purpose all the same
+    unlimited: tuple[str, ...] = ()  # joints whose acceleration nobody limits, where that was allowed on purpose
 
     @property
     def sample_time(self) -> float:

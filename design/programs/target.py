@@ -69,6 +69,9 @@ class Target:
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
+    stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
+    aborts: tuple[Refusal, ...] = ()  # what ends a run on its way as well, proven by running the program into it
+    stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
 
 def stated(file: str, name: str, **own: Any) -> Target:
@@ -206,6 +209,7 @@ class Machine:
     payload: float = 0.0  # kg, that the controller has been told
     names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
+    later: tuple[float, float] | None = None  # s into the main stretch, and the override from then on
 
     def __post_init__(self) -> None:
         freeze(self, axes="n_axes")

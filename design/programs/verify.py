@@ -24,6 +24,7 @@ from excitor.design.programs.target import (
     Target,
     axes_of,
     fitting_steps,
+    from_axes,
     to_axes,
 )
 from excitor.robots.robot import Motion
@@ -31,6 +32,10 @@ from excitor.robots.robot import Motion
 _AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
 _NEAR = np.radians(0.4), 8e-4  # rad, m: from home, where a program starts all the same, and goes home first
 _TOO_HEAVY = 1.0  # kg more than planned
+SLOWED = 0.5  # share to which the speed slider falls in the middle of a run
+DETECTION = 0.3  # s until a program notices
+NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
+MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
 Score = Callable[[Motion], float]
 
@@ -77,6 +82,7 @@ def verify(
         nominal = nominal or execution
     if nominal is not None:
         problems += _refusals(plan, target, executor, files, name)
+        problems += _aborts(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
     if nominal is None or problems:
         worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
@@ -159,6 +165,61 @@ def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str
             yield f"with {situation} the program moves the robot; it must refuse"
         elif not execution.halted:
             yield f"with {situation} the program ends without a message; it must state why it does not start"
+
+
+def _aborts(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
+    """Run the program into each of its aborts, in the middle of the run; yield a sentence for each failure."""
+    if "override" not in target.aborts:
+        return
+    after = 0.5 * plan.body.duration
+    machine = _machine(plan, target, fitting_steps(plan, target)[0])
+    try:
+        execution = executor.execute(files, name, replace(machine, later=(after, SLOWED)))
+    except ProgramError as error:
+        yield f"where the speed slider falls to {100 * SLOWED:g} % the program fails rather than stops: {error}"
+        return
+    for problem in abort_problems(plan, target, execution, after):
+        yield f"where the speed slider falls to {100 * SLOWED:g} % {problem}"
+
+
+def abort_problems(
+    plan: Plan, target: Target, execution: Execution, after: float, share: float = SLOWED
+) -> Iterator[str]:
+    """Check that a run whose override falls to `share` after some seconds ends in time, on its path, at rest for good.
+
+    Each command must be near the planned path, never behind the one before it, at a pace that only falls.
+    """
+    if not execution.halted:
+        yield "the program goes on"
+        return
+    main = next((stretch for stretch in execution.stretches if stretch.name == "main"), None)
+    if main is None or execution.stretches[-1] is not main:
+        yield "the program still moves the robot home"
+        return
+    late = main.t[-1] - after
+    if late > (DETECTION + target.stop_s) / share:
+        yield f"the robot moves on for {late:.2f} s"
+    q, step = from_axes(plan.robot, target, main.axes), float(np.diff(main.t).min())
+    begin = int(np.searchsorted(main.t, after))
+    u, pace = float(main.t[begin - 1]), 1.0
+    for k, wanted in enumerate(q[begin:], start=begin):
+        last = u
+        for _ in range(2):  # Newton steps to the nearest point of the path, ahead
+            here, rate = (plan.body.at(np.array([u]), order)[0] for order in (0, 1))
+            u += float((wanted - here) @ rate) / max(float(rate @ rate), 1e-12)
+            u = float(np.clip(u, last, min(last + 2.0 * step, plan.body.duration)))
+        off = float(np.abs(wanted - plan.body.at(np.array([u]))[0]).max())
+        if off > NEAR_PATH:
+            yield f"it leaves its path by {off:.2g} rad or m, {main.t[k]:.3f} s into the run"
+            return
+        if float(np.abs(rate).max()) > MOVING:
+            if (u - last) / step > pace + UNEVEN:
+                yield f"it speeds up again, {main.t[k]:.3f} s into the run"
+                return
+            pace = (u - last) / step
+    last_speed = float(np.abs(np.diff(q[-3:], axis=0)).max()) / step
+    if last_speed > RESTING:
+        yield f"it is at {last_speed:.2g} rad/s or m/s when it gives up"
 
 
 def _situations(plan: Plan, target: Target) -> Iterator[tuple[Refusal, Machine, str]]:

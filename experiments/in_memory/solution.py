@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-OVERRIDES = (emission.NO_GO, "approximate", "motion-only")
+OVERRIDES = (emission.NO_GO, emission.UNKNOWN_LIMITS, "approximate", "motion-only")
 LOSS = 0.05  # share by which the condition number may grow in execution
 
 
@@ -252,7 +252,8 @@ def emit(
         folder: where the target's folder goes; an earlier one of the same target is replaced.
         spacing: between points of a table, s.
         allow: "no-go": the programs of a no-go design, which then say so; "approximate": controllers that keep times
-            only roughly; "motion-only": controllers whose logs can become no model of this robot.
+            only roughly; "motion-only": controllers whose logs can become no model of this robot; "unknown-limits":
+            joints whose acceleration limit nobody states.
 
     Every program is executed on a virtual clock first; one that does not do what was planned, or does not refuse what
     it must, is not written: ExcitorError says what is wrong.
@@ -275,7 +276,9 @@ def emit(
         raise ExcitorError(f"the design is a no-go, so no program of it is written: {'; '.join(reasons)}")
     if "motion-only" not in allow and (useless := refusal(target, robot)):
         raise ExcitorError(f"{useless}; or say allow={{'motion-only'}}, if the motion is all that is wanted")
-    programs = [one for each in runs for one in each.programs]
+    programs = list(emission.described([one for each in runs for one in each.programs]))
+    if emission.UNKNOWN_LIMITS not in allow and (why := emission.unlimited(target, programs)):
+        raise ExcitorError(why)
     made, verified = emission.checked_package(target, programs, spacing, lambda _: None)
     if not verified.good:
         problems = [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]

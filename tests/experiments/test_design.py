@@ -157,7 +157,8 @@ def test_the_terminal_reports(monkeypatch, capsys, tmp_path):
     assert printed.err.count("home_deg is not given") == 1
     page = (tmp_path / "plan.html").read_text()
     banners = {name: page.partition(f'id="{name}"')[2].partition("</section>")[0] for name in ("verdict", "remarks")}
-    assert "home_deg is not given" in banners["remarks"] and "home_deg" not in banners["verdict"]
+    assert "home_deg is not given" in banners["remarks"]
+    assert "home_deg" not in banners["verdict"]
 
 
 def test_hostile_names_stay_text(designed, tmp_path):

@@ -252,6 +252,43 @@ def test_a_go_design_needs_no_permission(no_go, tmp_path):
     assert STAMP not in (tmp_path / "programs/csv/README.md").read_text()
 
 
+def test_a_controller_wants_acceleration_limits(tmp_path):
+    """Unknown is not held: stated by the campaign, or emitted on purpose, which page and manifest state."""
+    (tmp_path / "mine.toml").write_text(arm("abc").replace(" acceleration_deg_s2 = 200,", ""))
+    text = init_text(tmp_path / "mine.toml", tmp_path / "proposed")
+    assert "\nacceleration_deg_s2 = 300.0" in text
+    quick = (
+        '[design]\nbase_frequency_hz = 0.5\nharmonics = 2\nschedule = "single"\nramp_s = 1.0\nmeasured_periods = 1\n'
+        "warm_up_periods = 0\ncontroller_sample_s = 0.01\n"
+    )
+    (tmp_path / "campaign.toml").write_text('robot = "mine.toml"\nhome_deg = [0, 0, 0]\n' + quick)
+    call("design", tmp_path, "--evaluations", 300)
+    ros2 = ("emit", tmp_path, "--target", "ros2", "--allow", "no-go")
+    refused = call(*ros2, "--json")
+    assert refused.exit_code == 1, refused.output
+    reason = {one["target"]: one["refused"] for one in json.loads(refused.stdout)["targets"]}
+    assert "states an acceleration limit of a, b, c" in reason["ros2"]
+    assert "acceleration_deg_s2 = 300.0 under [limits]" in reason["ros2"]
+    assert "--allow unknown-limits" in reason["ros2"]
+    assert reason["csv"] == ""
+    assert call(*ros2, "--allow", "unknown-limits").exit_code == 0
+    page, manifest = ((tmp_path / "programs" / "ros2" / file).read_text() for file in ("README.md", "manifest.json"))
+    assert "UNKNOWN LIMITS" in page
+    assert "| acceleration b |" in page
+    assert json.loads(manifest)["allowed"] == ["no-go", "unknown-limits"]
+    assert call("verify", tmp_path).exit_code == 0
+    with (tmp_path / "campaign.toml").open("a") as file:
+        file.write("[limits]\nacceleration_deg_s2 = 300.0\n")
+    call("design", tmp_path, "--evaluations", 300)
+    assert call(*ros2).exit_code == 0
+    assert "UNKNOWN LIMITS" not in (tmp_path / "programs" / "ros2" / "README.md").read_text()
+
+
+def init_text(robot, folder):
+    assert call("init", folder, "--robot", robot).exit_code == 0
+    return (folder / "campaign.toml").read_text()
+
+
 def test_an_interrupted_design_exits_130(tmp_path, monkeypatch):
     """What SIGINT does to a search, without a process: the budget's listener raises KeyboardInterrupt."""
     from contextlib import contextmanager

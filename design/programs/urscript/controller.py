@@ -115,6 +115,13 @@ class Controller:
         """Return the axis positions; axes follow their commands at once."""
         return Array(self.axes)
 
+    def override(self) -> float:
+        """Return the slider's share now."""
+        if self.machine.later is None or "main" not in self.begins:
+            return self.machine.override
+        after, share = self.machine.later
+        return share if (self.clock.now - self.begins["main"]) * self.machine.step >= after else self.machine.override
+
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
         """Record the next set point; return its control steps, more of them where the slider is below 100 %."""
         target = self._joints(q)
@@ -216,8 +223,9 @@ class Controller:
         if thread is not None and thread.alive and thread is not self.clock.current and until > self.clock.now:
             raise Fault("another thread already moves the robot")
         work = span / self.machine.step - self._ahead
-        frames = max(1, math.ceil(work / self.machine.override - 1e-6))
-        self._ahead = min(1.0, max(0.0, frames * self.machine.override - work))
+        override = self.override()
+        frames = max(1, math.ceil(work / override - 1e-6))
+        self._ahead = min(1.0, max(0.0, frames * override - work))
         self._mover = (self.clock.current, self.clock.now + frames)
         return frames
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.motion import Excitation, Move, Series
-from excitor.design.programs.plan import MEASURED, SETTLE, Plan, Stretches
+from excitor.design.programs.plan import MEASURED, SETTLE, Plan
 from excitor.design.programs.target import (
     CannotDrive,
     comment,
@@ -22,7 +22,6 @@ from excitor.robots.arrays import FloatArray
 LOOK_AHEAD, GAIN = 0.03, 1000
 HOME = 0.0087  # rad, that the robot may be away from home: half a degree
 ABORTED = -1  # register 24 of a program that gave up
-BRAKING = (3.0, 40.0)  # rad/s2, between which a stop is as hard as the motion itself
 SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
@@ -54,7 +53,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
         "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
         "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
-        "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "braking": _real(deceleration(axes)),
+        "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "stop": _real(TARGET.stop_s),
         "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
         "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0), "kg": f"{axes.payload or 0.0:g}",
         "out": [made(move) for move in axes.out.moves], "back": [made(move) for move in axes.back.moves],
@@ -68,13 +67,6 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 def _header(plan: Plan) -> list[str]:
     lines = [f"# {comment(plan.campaign, 50)}: {comment(plan.run, 50)}, written by Excitor"]
     return [*lines, *no_go_lines(plan, "# "), *(["# DRY RUN at 15 % amplitude"] if plan.dry else [])]
-
-
-def deceleration(axes: Plan) -> float:
-    """Choose the deceleration of a stop, rad/s2: the motion's own peak, so that a stop leaves the path by little."""
-    spans = [(name, np.linspace(0.0, axes.stretch(name).duration, 10_000)) for name in Stretches]
-    peak = max(float(np.abs(axes.stretch(name).at(t, 2)).max()) for name, t in spans)
-    return float(np.clip(np.ceil(10.0 * peak) / 10.0, *BRAKING))
 
 
 def _series(body: Series, e: Excitation) -> dict[str, Any]:
