@@ -13,8 +13,17 @@ import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
-from excitor.design.objective import POINT_COST
-from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, feasible_start, motions, run_of
+from excitor.design.problem import (
+    POINT_COST,
+    Candidates,
+    Problem,
+    decode,
+    encode,
+    evaluate,
+    feasible_start,
+    motions,
+    run_of,
+)
 from excitor.design.search import SHARP, WHOLE, Budget, Listener, Progress, SearchResult, descend, solve, with_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds

@@ -18,9 +18,7 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Run, Table, rise
-from excitor.design.objective import UNBOUNDED, Fidelity
-from excitor.design.problem import Candidates, Evaluation
-from excitor.design.variation import Genes
+from excitor.design.problem import UNBOUNDED, Candidates, Evaluation, Fidelity, Genes
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix

@@ -15,8 +15,7 @@ from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
-from excitor.design.objective import UNBOUNDED, Repair, by_design, penalty, searched
-from excitor.design.problem import build_problem, decode, encode
+from excitor.design.problem import UNBOUNDED, Repair, build_problem, by_design, decode, encode, penalty, searched
 from excitor.design.problem import run_of as trajectory_of
 from excitor.design.search import WHOLE, descend
 from excitor.robots.base import base_parameters

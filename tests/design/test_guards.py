@@ -14,10 +14,10 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
-from excitor.design.objective import active_rows, places_of, searched
 from excitor.design.problem import (
     Candidates,
     Evaluation,
+    active_rows,
     build_problem,
     coefficients,
     constraint_values,
@@ -26,7 +26,9 @@ from excitor.design.problem import (
     evaluate,
     fitted,
     motions,
+    places_of,
     run_of,
+    searched,
 )
 from excitor.design.search import (
     SCREEN,
@@ -37,11 +39,12 @@ from excitor.design.search import (
     Search,
     _Crew,
     advance,
+    aligned,
+    distances,
     empty_state,
     merit,
     run_search,
 )
-from excitor.design.variation import aligned, distances
 from excitor.experiments import plan
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds

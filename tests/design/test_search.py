@@ -11,9 +11,9 @@ from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.motion import Excitation
-from excitor.design.objective import Repair, penalty, searched
 from excitor.design.problem import (
     Candidates,
+    Repair,
     build_problem,
     candidates_of,
     decode,
@@ -21,7 +21,9 @@ from excitor.design.problem import (
     evaluate,
     feasible_start,
     motions,
+    penalty,
     run_of,
+    searched,
     violation_of,
 )
 from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, run_search, solve
