@@ -529,7 +529,7 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     way[:, elastic.find(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
     for g, j in _position_groups(elastic):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
-    column, places = 0, stated.way(candidates.center)
+    column, places = 0, problem.constraints.ways(candidates.center)
     for item in problem.constraints.searched(problem.robot):
         n_rows = len(item.rows(problem.robot))
         if item.everywhere:

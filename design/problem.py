@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH, Constraint, Population, States, Trace
-from excitor.design.constraints.constraints import Constraints
-from excitor.design.constraints.home import N_WAY
+from excitor.design.constraints.constraints import N_WAY, Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, DynamicModel, Model, gradient, values
 from excitor.design.motion import Excitation, Run, periodic_run, ramp_waves, waves
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
@@ -329,9 +328,7 @@ def _quiet_places(problem: Problem, candidates: Candidates, q: FloatArray) -> li
     """List further poses of the robot: the dry run, and the straight way from home."""
     center = candidates.center[:, :, None]
     dry = center + DRY_RUN * (q[:, :, : problem.n_period : 4] - center)
-    if problem.constraints.way is None:
-        return [dry]
-    return [dry, problem.constraints.way.way(candidates.center)]
+    return [dry] if problem.constraints.home is None else [dry, problem.constraints.ways(candidates.center)]
 
 
 def _basis(excitation: Excitation, n_period: int, order: int) -> FloatArray:
