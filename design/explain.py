@@ -436,7 +436,7 @@ def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Mi
     """Measure by how much a population misses each group."""
     problem = elastic.fine if fine else elastic.coarse
     q, dq, ddq = motions(problem, candidates)
-    rows = constraint_values(problem, candidates, q, dq, ddq)
+    rows = constraint_values(problem, candidates, (q, dq, ddq))
     run = np.zeros((len(q), len(elastic.names)))
     for g in range(int(elastic.group.max(initial=-1)) + 1):
         run[:, g] = rows[:, elastic.group == g].max(axis=1)
@@ -454,7 +454,7 @@ def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
     if not rows.size:
         return group
     problem = elastic.problem
-    found = constraint_values(problem, candidate, *motions(problem, candidate))[0]
+    found = constraint_values(problem, candidate)[0]
     return str(problem.names[rows[int(np.argmax(found[rows]))]])
 
 

@@ -189,7 +189,8 @@ class Problem:
         if len(found.value) == 1 and found.violation[0] > 0.0:
             with suppress(AssemblyError):
                 candidates = decode(self, restored(self, encode(self, candidates)[0])[None])
-        return fitted(self, candidates, anchor)
+                found = evaluate(self, candidates)
+        return fitted(self, candidates, anchor, found)
 
     def finer(self) -> "Problem":
         """Put the same problem on a grid that leaves a search nothing to exploit."""
@@ -281,24 +282,22 @@ def encode(problem: Problem, candidates: Candidates) -> FloatArray:
 
 def evaluate(problem: Problem, candidates: Candidates) -> Evaluation:
     """Evaluate criterion and constraints of a population."""
-    q, dq, ddq = motions(problem, candidates)
-    G = problem.earlier + problem.share * problem.model.grams(q, dq, ddq, problem.n_period)
-    return Evaluation(values(problem.criterion, G), constraint_values(problem, candidates, q, dq, ddq))
+    states = motions(problem, candidates)
+    G = problem.earlier + problem.share * problem.model.grams(*states, problem.n_period)
+    return Evaluation(values(problem.criterion, G), constraint_values(problem, candidates, states))
 
 
-def motions(problem: Problem, candidates: Candidates) -> tuple[FloatArray, FloatArray, FloatArray]:
+def motions(problem: Problem, candidates: Candidates) -> States:
     """Sample a population: the period, then the ramps; each (n_candidates, n_joints, n_samples)."""
     q = candidates.swing @ problem.basis[0] + candidates.center[:, :, None]
     return q, candidates.swing @ problem.basis[1], candidates.swing @ problem.basis[2]
 
 
-def constraint_values(
-    problem: Problem, candidates: Candidates, q: FloatArray, dq: FloatArray, ddq: FloatArray
-) -> FloatArray:
+def constraint_values(problem: Problem, candidates: Candidates, states: States | None = None) -> FloatArray:
     """Evaluate g ≤ 0 of everything that `decode` does not keep by itself, (n_candidates, n_constraints)."""
-    population = population_of(problem, candidates, (q, dq, ddq))
+    population = population_of(problem, candidates, states)
     parts = [item.population(population) for item in problem.constraints.searched(problem.robot)]
-    return np.concatenate(parts, axis=1) if parts else np.empty((len(q), 0))
+    return np.concatenate([np.empty((len(candidates.center), 0)), *parts], axis=1)
 
 
 def population_of(problem: Problem, candidates: Candidates, states: States | None = None) -> Population:
@@ -390,7 +389,7 @@ def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Can
 
 def violation_of(problem: Problem, candidates: Candidates) -> FloatArray:
     """Sum of the candidates' constraint violations, (n_candidates,)."""
-    g = constraint_values(problem, candidates, *motions(problem, candidates))
+    g = constraint_values(problem, candidates)
     return np.asarray(np.maximum(g, 0.0).sum(axis=1))
 
 
@@ -415,16 +414,18 @@ _SAFE = (0.99, 0.99, 0.85, 0.7, 0.5)  # of the amplitude that interpolation prom
 _STILL = 0.01  # amplitude that stands for standing still: friction has its sign already
 
 
-def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
+def fitted(
+    problem: Problem, candidates: Candidates, anchor: FloatArray | None, found: Evaluation | None = None
+) -> tuple[Candidates, Evaluation]:
     """Scale each motion towards the anchor, q → a + s (q - a), until it keeps all constraints; then evaluate it.
 
     s comes from interpolating each violated constraint between the anchor a (n_joints,), where all hold, and the
-    motion. Violations that this does not remove stay.
+    motion. Violations that this does not remove stay. `found` is the candidates' evaluation where it is known.
     """
-    q, dq, ddq = motions(problem, candidates)
-    g = constraint_values(problem, candidates, q, dq, ddq)
-    if anchor is None or not g.shape[1] or not (g > 0.0).any():
-        return candidates, Evaluation(_values(problem, candidates), g)
+    found = evaluate(problem, candidates) if found is None else found
+    g = found.g.copy()
+    if anchor is None or not (g > 0.0).any():
+        return candidates, found
     scale = np.ones(len(g))
     for safe in _SAFE:
         bad = np.flatnonzero((g > 0.0).any(axis=1))
@@ -435,9 +436,10 @@ def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) 
             share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
         scale[bad] *= safe * share.min(axis=1)
         trial = drawn(candidates, anchor, scale, bad)
-        g[bad] = constraint_values(problem, trial, *motions(problem, trial))
+        g[bad] = constraint_values(problem, trial)
     chosen = drawn(candidates, anchor, scale, np.arange(len(g)))
-    return chosen, Evaluation(_values(problem, chosen), g)
+    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, chosen), problem.n_period)
+    return chosen, Evaluation(values(problem.criterion, G), g)
 
 
 def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: IntArray) -> Candidates:
@@ -450,12 +452,7 @@ def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: 
 def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
     """Evaluate constraints of the motions scaled to almost zero about the anchor, (n_which, n_constraints)."""
     still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
-    return np.tile(constraint_values(problem, still, *motions(problem, still)), (which.size, 1))
-
-
-def _values(problem: Problem, candidates: Candidates) -> FloatArray:
-    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidates), problem.n_period)
-    return values(problem.criterion, G)
+    return np.tile(constraint_values(problem, still), (which.size, 1))
 
 
 class Objective:

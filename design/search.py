@@ -17,62 +17,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes
+from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
+
+if TYPE_CHECKING:
+    from excitor.design.torque import Simulated, TorqueProblem
 
 _HISTORY_ROWS = 120  # of a stage
 VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
 _UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
 
 
-class Descended(Protocol):
-    """What a descent minimises: J(x) and its gradient; `cost` is the evaluations that a point takes."""
-
-    cost: int
-
-    def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
-        """Evaluate J, with limits shifted by (n_names,), and ∂J/∂x."""
-
-
-class Searchable(Protocol):
-    """What a search needs of a problem."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the constraints."""
-
-    @property
-    def n_design(self) -> int:
-        """Count the design variables, each within about ±1."""
-
-    @property
-    def genes(self) -> Genes:
-        """What each design variable is, and the problem's symmetries."""
-
-    def decode(self, X: FloatArray) -> Candidates:
-        """Turn design variables (n_candidates, n_design) into candidates."""
-
-    def encode(self, candidates: Candidates) -> FloatArray:
-        """Turn candidates into design variables."""
-
-    def objective(self, fidelity: Fidelity) -> Descended:
-        """Build what a descent minimises."""
-
-    def evaluate(self, candidates: Candidates) -> Evaluation:
-        """Evaluate candidates as they are."""
-
-    def finer(self) -> "Searchable":
-        """Put the same problem on a finer grid, for judgements."""
-
-    def start(self, n: int, random: np.random.Generator, allowance: float) -> tuple[Candidates, Evaluation, int]:
-        """Draw at most n candidates, their evaluation, and how many evaluations each of them took."""
-
-    def fitted(self, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
-        """Change candidates to keep the constraints, towards an anchor where they are kept; evaluate them."""
+# What a search needs of a problem: names of its constraints, n_design variables each within about ±1, `genes`, `decode`
+# and `encode`, the `objective` that a descent minimises, `evaluate`, the same problem on a `finer` grid for judgements,
+# `start` (a population, its evaluation, the cost of each) and `fitted` (changed to keep the constraints).
+Searchable: TypeAlias = "Problem | TorqueProblem"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -340,9 +303,9 @@ class _Descender:
 
     def __init__(self, problem: Searchable, counted: bool) -> None:
         self.problem, self.finer, self.counted = problem, problem.finer(), counted
-        self.objectives: dict[Fidelity, Descended] = {}
+        self.objectives: dict[Fidelity, Objective | Simulated] = {}
 
-    def objective(self, fidelity: Fidelity) -> Descended:
+    def objective(self, fidelity: Fidelity) -> "Objective | Simulated":
         if fidelity not in self.objectives:
             self.objectives[fidelity] = self.problem.objective(fidelity)
         return self.objectives[fidelity]
@@ -376,7 +339,7 @@ class _Descender:
 
 
 def descend(
-    objective: Descended, x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
+    objective: "Objective | Simulated", x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
 ) -> tuple[FloatArray, float, int]:
     """Minimise J by L-BFGS from x, until `used(points)` tells that the budget is: the best point, its J, all points."""
     import scipy.optimize

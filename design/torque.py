@@ -161,9 +161,9 @@ class TorqueProblem:
             one[0],
         )
 
-    def objective(self, fidelity: Fidelity) -> "_Simulated":
+    def objective(self, fidelity: Fidelity) -> "Simulated":
         """Build what a descent minimises."""
-        return _Simulated(self, fidelity)
+        return Simulated(self, fidelity)
 
     def finer(self) -> "TorqueProblem":
         """Return the problem itself: candidates are simulated in steps that are stable."""
@@ -185,7 +185,7 @@ class TorqueProblem:
         return candidates, self.evaluate(candidates)
 
 
-class _Simulated:
+class Simulated:
     """J of torques, log criterion + ρ Σ max(0, g)², with its gradient by differences: one batch of simulations."""
 
     def __init__(self, problem: TorqueProblem, fidelity: Fidelity) -> None:

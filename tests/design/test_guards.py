@@ -221,9 +221,7 @@ def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
         assert radius > 0.003
         scene = ball(place, radius)
         problem = small_problem(home=home, scene=scene)
-        g = constraint_values(problem, chosen, *motions(problem, chosen))[
-            0, problem.names.index("clearance: post / tool")
-        ]
+        g = constraint_values(problem, chosen)[0, problem.names.index("clearance: post / tool")]
         # the centre of the post is a place the tool takes: nothing but -radius is left there
         assert g == pytest.approx((SEARCH.clearance + radius) / CLEARANCE_SCALE, abs=1e-9)
 
