@@ -11,6 +11,7 @@ passes through the repair that `decode` makes. Other constraints enter by J = lo
 the local extremes of each limit; s shifts a limit that a descent has overrun before (the method of multipliers).
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -50,6 +51,15 @@ class Candidates:
 
     center: FloatArray  # (n_candidates, n_joints)
     swing: FloatArray  # (n_candidates, n_joints, 2 n_harmonics): sines, then cosines
+
+    def some(self, which: IntArray | BoolArray | list[int] | slice) -> "Candidates":
+        """Choose some of them."""
+        return Candidates(self.center[which], self.swing[which])
+
+
+def joined(parts: Sequence[Candidates]) -> Candidates:
+    """Join several populations."""
+    return Candidates(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("center", "swing")))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -431,9 +441,10 @@ def fitted(
         bad = np.flatnonzero((g > 0.0).any(axis=1))
         if not bad.size:
             break
-        low = _at_anchor(problem, candidates, anchor, bad)
+        still = drawn(candidates, anchor, np.full(len(g), _STILL), bad[:1])
+        low = np.maximum(-constraint_values(problem, still), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
+            share = np.where(g[bad] > 0.0, low / (g[bad] + low), 1.0)
         scale[bad] *= safe * share.min(axis=1)
         trial = drawn(candidates, anchor, scale, bad)
         g[bad] = constraint_values(problem, trial)
@@ -447,12 +458,6 @@ def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: 
     s = scale[which]
     center = anchor + s[:, None] * (candidates.center[which] - anchor)
     return Candidates(center, s[:, None, None] * candidates.swing[which])
-
-
-def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
-    """Evaluate constraints of the motions scaled to almost zero about the anchor, (n_which, n_constraints)."""
-    still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
-    return np.tile(constraint_values(problem, still), (which.size, 1))
 
 
 class Objective:

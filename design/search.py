@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem
+from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem, joined
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class State:
     violation: FloatArray
     screened: FloatArray  # (n, 2): J of the latest children after each of GATED
     history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, kind of stage
+
+    @property
+    def candidates(self) -> Candidates:
+        """The population."""
+        return Candidates(self.center, self.swing)
 
     @property
     def best(self) -> float:
@@ -238,7 +244,7 @@ def run_search(
                 observer.keep(state)
     order = np.lexsort((state.value, state.violation))
     return SearchResult(
-        Candidates(state.center[order], state.swing[order]),
+        state.candidates.some(order),
         state.value[order],
         state.violation[order],
         state.evaluations,
@@ -378,7 +384,6 @@ class Ledger:
     screened: list[FloatArray] = field(default_factory=list)
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
     best: float = np.inf
-    genes: Genes | None = None
 
     def __post_init__(self) -> None:
         self.best, self.screened = self.before.best, list(self.before.screened)
@@ -467,18 +472,15 @@ class Ledger:
     def members(self) -> State:
         """Return the population of the stage before with what was judged since, one of each niche, best first."""
         state, made = self.before, self.made
-        center = np.concatenate([state.center, *(candidates.center for candidates, _ in made)])
-        swing = np.concatenate([state.swing, *(candidates.swing for candidates, _ in made)])
+        candidates = joined([state.candidates, *(one for one, _ in made)])
         value = np.concatenate([state.value, *(found.value for _, found in made)])
         violation = np.concatenate([state.violation, *(found.violation for _, found in made)])
         if not len(value):
             return state
-        X = self.problem.encode(Candidates(center, swing))
-        if self.genes is None:
-            self.genes = self.crew.genes
-        order = ranked(value, violation)
-        kept = distinct(self.genes, X, order, self.search.population)
-        return replace(state, center=center[kept], swing=swing[kept], value=value[kept], violation=violation[kept])
+        X, order = self.problem.encode(candidates), ranked(value, violation)
+        kept = distinct(self.crew.genes, X, order, self.search.population)
+        best = candidates.some(kept)
+        return replace(state, center=best.center, swing=best.swing, value=value[kept], violation=violation[kept])
 
     def closed(self) -> State:
         """Return the state after the stage."""
@@ -531,7 +533,7 @@ def evolution(ledger: Ledger, random: np.random.Generator) -> None:
         steps = (*steps, SHARP)
         if not search.sharpens(ledger.before.done - 1):
             members = ledger.members()
-            ledger.descended(list(ledger.problem.encode(Candidates(members.center, members.swing))), (SHARP,))
+            ledger.descended(list(ledger.problem.encode(members.candidates)), (SHARP,))
     if search.method == "restarts":
         while True:
             drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
@@ -549,7 +551,7 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
 
     members, n = ledger.members(), ledger.problem.n_design
     first = Evaluation(members.value, members.violation[:, None])
-    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    X = ledger.problem.encode(members.candidates)
     mating, survival = _operators(ledger.crew.genes)
     algorithm: Any = GA(
         pop_size=ledger.search.population,
@@ -605,7 +607,7 @@ def _operators(genes: Genes) -> tuple[Any, Any]:
 def polishing(ledger: Ledger, random: np.random.Generator) -> None:
     """Descend the best members on finer grids, then the best of those on the finest, until the budget is spent."""
     members = ledger.members()
-    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    X = ledger.problem.encode(members.candidates)
     most = 1 if ledger.search.blind else _FINALISTS
     if ledger.search.budget.counted:
         most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, most))
@@ -616,7 +618,7 @@ def polishing(ledger: Ledger, random: np.random.Generator) -> None:
             if ledger.left(_TOGETHER) <= 0.0:
                 break
     members = ledger.members()
-    for x in ledger.problem.encode(Candidates(members.center, members.swing)):
+    for x in ledger.problem.encode(members.candidates):
         ledger.descended([x], LAST)
 
 
@@ -645,17 +647,14 @@ class _Crew:
     def __init__(self, search: Search, workers: int) -> None:
         self.workers, self.own = max(1, workers), _Descender(search.problem, search.budget.counted)
         self.pool: ProcessPoolExecutor | None = None
-        self._genes: Genes | None = None
         if workers > 1:
             context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
             self.pool = ProcessPoolExecutor(workers, context, _receive, (search,))
 
-    @property
+    @cached_property
     def genes(self) -> Genes:
         """The problem's genes, found once."""
-        if self._genes is None:
-            self._genes = self.own.problem.genes
-        return self._genes
+        return self.own.problem.genes
 
     @property
     def cost(self) -> int:
