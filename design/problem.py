@@ -141,13 +141,8 @@ class Problem:
         moving = int(self.excitation.moving.sum())
         return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
 
-    @property
-    def way_shares(self) -> FloatArray:
-        """Sample the straight way from home: how far along, from 0 (home) to 1 (the start); nothing without a home."""
-        return np.linspace(0.0, 1.0, N_WAY) if self.constraints.home is not None else np.empty(0)
-
-    def coefficients(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scale design variables to coefficients, whatever limits they break: centres, and swings."""
+    def coefficients(self, X: FloatArray) -> Candidates:
+        """Scale design variables to coefficients, whatever limits they break."""
         moving = self.excitation.moving
         n_moving, n_waves = int(moving.sum()), self.amplitude.shape[1]
         free = np.isnan(self.pose)
@@ -157,12 +152,13 @@ class Problem:
         center[:, free] = middle[free] + half[free] * np.clip(X[:, n_moving * (1 + n_waves) :], -1.0, 1.0)
         swing = np.zeros((len(X), moving.size, n_waves))
         swing[:, moving] = X[:, n_moving : n_moving * (1 + n_waves)].reshape(len(X), n_moving, n_waves)
-        return center, swing * self.amplitude
+        return Candidates(center, swing * self.amplitude)
 
     @property
     def everywhere(self) -> tuple[FloatArray, FloatArray]:
         """Samples of run, dry run and way from home: shares of the centre in them, and the waves (2 n_h, n)."""
-        dry, way = DRY_RUN * self.basis[0][:, : self.n_period : 4], self.way_shares
+        dry = DRY_RUN * self.basis[0][:, : self.n_period : 4]
+        way = np.linspace(0.0, 1.0, 0 if self.constraints.home is None else N_WAY)  # from 0 (home) to 1 (the start)
         still = np.zeros((len(dry), way.size))
         shares = np.concatenate([np.ones(self.basis[0].shape[1] + dry.shape[1]), way])
         return shares, np.concatenate([self.basis[0], dry, still], axis=1)
@@ -263,7 +259,7 @@ def decode(problem: Problem, X: FloatArray) -> Candidates:
     Each joint's swing is divided by the largest share of a limit it takes, if that is more than 1; then its centre
     is moved until the range holds.
     """
-    raw = coefficients(problem, X)
+    raw = problem.coefficients(X)
     with np.errstate(invalid="ignore", divide="ignore"):
         swing_q = raw.swing @ problem.basis[0]
         high, low = np.maximum(swing_q.max(axis=2), 0.0), np.minimum(swing_q.min(axis=2), 0.0)
@@ -274,11 +270,6 @@ def decode(problem: Problem, X: FloatArray) -> Candidates:
     swing = raw.swing / excess[:, :, None]
     center = np.clip(raw.center, problem.position[:, 0] - low / excess, problem.position[:, 1] - high / excess)
     return Candidates(np.where(problem.excitation.moving, center, raw.center), swing)
-
-
-def coefficients(problem: Problem, X: FloatArray) -> Candidates:
-    """Scale design variables to coefficients, whatever limits they break."""
-    return Candidates(*problem.coefficients(X))
 
 
 def encode(problem: Problem, candidates: Candidates) -> FloatArray:
@@ -480,8 +471,7 @@ class Objective:
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; shift (n_names,) is s, in shares of the limits."""
-        problem, (center, swing) = self.problem, self.problem.coefficients(x[None])
-        repair = Repair(problem, center[0], swing[0])
+        problem, repair = self.problem, Repair(self.problem, x)
         try:
             value, slope = self._criterion(repair)
             if self.items and self.fidelity.weight > 0.0:
@@ -489,7 +479,7 @@ class Objective:
                 value, slope = value + self.fidelity.weight * more, slope + self.fidelity.weight * bar
         except AssemblyError:  # a leap led out of a closed chain's workspace
             return 2.0 * UNBOUNDED, np.zeros_like(x)
-        by_x = by_design(problem, repair.pull_back(slope)[None])[0]
+        by_x = repair.pull_back(slope)
         n_free = int(np.isnan(problem.pose).sum())
         if n_free:
             by_x[-n_free:] *= np.abs(x[-n_free:]) <= 1.0
@@ -523,10 +513,9 @@ def restored(problem: Problem, x: FloatArray) -> FloatArray:
     """
     items, shift = searched(problem), np.full(len(problem.names), RESERVE)
     for _ in range(_RESTORING):
-        center, swing = problem.coefficients(x[None])
-        repair = Repair(problem, center[0], swing[0])
+        repair = Repair(problem, x)
         over, slope = penalty(problem, items, repair, shift)
-        by_x = by_design(problem, repair.pull_back(slope)[None])[0]
+        by_x = repair.pull_back(slope)
         square = float(by_x @ by_x)
         if over <= 0.0 or square <= 0.0:
             break
@@ -537,7 +526,9 @@ def restored(problem: Problem, x: FloatArray) -> FloatArray:
 class Repair:
     """The repair of one candidate into its joints' limits, as `decode` makes it, and its derivative."""
 
-    def __init__(self, problem: Problem, center: FloatArray, swing: FloatArray) -> None:
+    def __init__(self, problem: Problem, x: FloatArray) -> None:
+        found = problem.coefficients(x[None])
+        center, swing = found.center[0], found.swing[0]
         self.problem, self.raw_center, self.raw = problem, center, swing
         self.basis = problem.basis[: 1 + len(problem.rates)]
         sampled = np.stack([swing @ basis for basis in self.basis])
@@ -555,7 +546,7 @@ class Repair:
         self.center = np.where(problem.excitation.moving, np.clip(center, self.least, self.most), center)
 
     def pull_back(self, slope: FloatArray) -> FloatArray:
-        """Turn a slope by the repaired coefficients, (n_joints, 1 + n_waves), into one by those before the repair."""
+        """Turn a slope by the repaired coefficients, (n_joints, 1 + n_waves), into one by the design variables."""
         problem, basis, out = self.problem, self.basis, slope.copy()
         for j in np.flatnonzero(problem.excitation.moving):
             q, e = self.sampled[0][j], self.excess[j]
@@ -572,7 +563,10 @@ class Repair:
                 k = int(np.abs(self.sampled[order][j]).argmax())
                 grows = np.sign(self.sampled[order][j, k]) * basis[order][:, k] / problem.rates[order - 1][j]
             out[j, 1:] = out[j, 1:] / e - (out[j, 1:] @ self.raw[j]) / e**2 * grows
-        return out
+        moving, free = problem.excitation.moving, np.isnan(problem.pose)
+        place = out[:, 0] * (0.5 * np.ptp(problem.position, axis=1))
+        swing = out[moving, 1:] * problem.amplitude[moving]
+        return np.concatenate([place[moving], swing.ravel(), place[free]])
 
 
 def smoothed(model: Any, steps: FloatArray) -> Model:
@@ -678,15 +672,6 @@ def _share(problem: Problem, item: Constraint, states: States) -> FloatArray:
     return item.violations(problem.robot, item.values(Trace(problem.robot, Motion(*states))))
 
 
-def by_design(problem: Problem, slope: FloatArray) -> FloatArray:
-    """Turn slopes by coefficients (n, n_joints, 1 + 2 n_harmonics) into slopes by design variables."""
-    moving, free = problem.excitation.moving, np.isnan(problem.pose)
-    half = 0.5 * np.ptp(problem.position, axis=1)
-    swing = slope[:, moving, 1:] * problem.amplitude[moving]
-    flat = swing.reshape(len(slope), swing.shape[1] * swing.shape[2])
-    return np.concatenate([slope[:, moving, 0] * half[moving], flat, slope[:, free, 0] * half[free]], axis=1)
-
-
 def _mean_slope(places: _Places, bars: States) -> FloatArray:
     """Turn slopes by the period's q, dq, ddq, each (n_samples, n_joints), into slopes by coefficients."""
     n = places.n_period
@@ -776,9 +761,9 @@ def _alike(problem: Problem, maps: list[tuple[FloatArray, FloatArray]]) -> BoolA
     for _ in range(4):
         x = random.uniform(-0.6, 0.6, problem.n_design)
         tried = np.flatnonzero(good)
-        center, swing = problem.coefficients(np.array([x, *(maps[k][0] * x + maps[k][1] for k in tried)]))
-        q, dq, ddq = (swing @ part for part in basis)
-        G = problem.model.grams(q + center[:, :, None], dq, ddq, n)
+        made = problem.coefficients(np.array([x, *(maps[k][0] * x + maps[k][1] for k in tried)]))
+        q, dq, ddq = (made.swing @ part for part in basis)
+        G = problem.model.grams(q + made.center[:, :, None], dq, ddq, n)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(values(problem.criterion, problem.earlier + problem.share * 4.0 * G))
             good[tried] = np.abs(found[1:] - found[0]) < _SIMILAR

@@ -19,7 +19,6 @@ from excitor.design.problem import (
     Evaluation,
     active_rows,
     build_problem,
-    coefficients,
     constraint_values,
     decode,
     encode,
@@ -255,8 +254,8 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
         spot = tool_at(robot, half)[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
         problem = small_problem(limits=limits, home=home, scene=ball(spot, 0.02))
         x = encode(problem, chosen)[0]
-        center, swing = problem.coefficients(x[None])
-        places = places_of(problem, center[0], swing[0])
+        made = problem.coefficients(x[None])
+        places = places_of(problem, made.center[0], made.swing[0])
         found = [active_rows(problem, item, places, near=-np.inf, most=1).g for item, _ in searched(problem)]
         assert np.concatenate(found) == pytest.approx(evaluate(problem, chosen).g[0], abs=1e-9)
 
@@ -319,7 +318,7 @@ def test_shifts_reversal_and_mirrors_are_found_and_undone():
     for image in range(len(genes.signs)):
         other = genes.shifted(genes.signs[image] * a + genes.offsets[image], 2.0)
         assert distances(genes, other, a[None])[0][0] < 0.3 * genes.radius
-        value = evaluate(problem, coefficients(problem, other[None])).value[0]
+        value = evaluate(problem, problem.coefficients(other[None])).value[0]
         assert value == pytest.approx(truth, rel=0.03)
     assert len(genes.signs) > 1, "reversal at least"
     assert distances(genes, b, a[None])[0][0] > genes.radius

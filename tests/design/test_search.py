@@ -111,8 +111,7 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
 
 
 def repaired(problem, x):
-    center, swing = problem.coefficients(x[None])
-    return Repair(problem, center[0], swing[0])
+    return Repair(problem, x)
 
 
 def test_the_repair_of_a_descent_is_that_of_decoding(problem):
