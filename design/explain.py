@@ -15,7 +15,16 @@ from excitor.design.constraints.clearance import SELF
 from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, listed
 from excitor.design.constraints.home import Home, Standstill
 from excitor.design.motion import Run
-from excitor.design.problem import Candidates, Problem, build_problem, constraint_values, motions, population_of, run_of
+from excitor.design.problem import (
+    Candidates,
+    Problem,
+    build_problem,
+    constraint_values,
+    motions,
+    population_of,
+    reach,
+    run_of,
+)
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 
@@ -505,15 +514,8 @@ def _thinned(problem: Problem) -> Problem:
 def _full_swings(problem: Problem, random: np.random.Generator) -> FloatArray:
     """Draw swings that use all that joint limits allow a joint, (n_shapes, n_joints, 2 n_harmonics)."""
     raw = random.normal(size=(_SHAPES, *problem.amplitude.shape)) * problem.amplitude
-    width = problem.position[:, 1] - problem.position[:, 0]
-    moving = problem.excitation.moving
-    swing = raw[:, moving]
-    share = np.ptp(swing @ problem.basis[0], axis=2) / width[moving]
-    for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
-        share = np.maximum(share, np.abs(swing @ basis).max(axis=2) / rate[moving])
-    out = np.zeros_like(raw)
-    out[:, moving] = swing / share[:, :, None]
-    return out
+    share, moving = reach(problem, raw)[2], problem.excitation.moving
+    return np.divide(raw, share[:, :, None], out=np.zeros_like(raw), where=moving[:, None])
 
 
 def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:

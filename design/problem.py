@@ -260,16 +260,22 @@ def decode(problem: Problem, X: FloatArray) -> Candidates:
     is moved until the range holds.
     """
     raw = problem.coefficients(X)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        swing_q = raw.swing @ problem.basis[0]
-        high, low = np.maximum(swing_q.max(axis=2), 0.0), np.minimum(swing_q.min(axis=2), 0.0)
-        width = problem.position[:, 1] - problem.position[:, 0]
-        excess = np.maximum(1.0, (high - low) / width)
-        for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
-            excess = np.maximum(excess, np.abs(raw.swing @ basis).max(axis=2) / rate)
+    high, low, share = reach(problem, raw.swing)
+    excess = np.maximum(1.0, share)
     swing = raw.swing / excess[:, :, None]
     center = np.clip(raw.center, problem.position[:, 0] - low / excess, problem.position[:, 1] - high / excess)
     return Candidates(np.where(problem.excitation.moving, center, raw.center), swing)
+
+
+def reach(problem: Problem, swing: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Find how far swings go up and down, and the largest share of a limit that each joint takes, (n, n_joints)."""
+    q = swing @ problem.basis[0]
+    high, low = np.maximum(q.max(axis=2), 0.0), np.minimum(q.min(axis=2), 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = (high - low) / (problem.position[:, 1] - problem.position[:, 0])
+        for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
+            share = np.maximum(share, np.abs(swing @ basis).max(axis=2) / rate)
+    return high, low, share
 
 
 def encode(problem: Problem, candidates: Candidates) -> FloatArray:
