@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.objective import Fidelity
-from excitor.design.problem import Candidates, Problem, decode, encode, evaluate
+from excitor.design.problem import Candidates, Fidelity, Problem, decode, encode, evaluate
 from excitor.design.search import descend
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError

@@ -113,11 +113,11 @@ EVALUATE = ("at", "planned", "motion", "evaluate")
 # Classes that look like a motion type and mean none of their own.
 NO_MOTION_TYPE = {
     "design/motion.py:Segment": "the protocol of a run's segments, of which there are no objects",
-    "design/run_data.py:_Move": "a part of the one form in which files hold a run",
-    "design/run_data.py:_Series": "a part of the one form in which files hold a run",
+    "design/motion.py:_Move": "a part of the one form in which files hold a run",
+    "design/motion.py:_Series": "a part of the one form in which files hold a run",
     "design/programs/clients/run_motion.py:Run": "given out beside programs: it reads that form without the product",
     "design/torque.py:TorqueTrajectory": "torques over time, commanded whatever the joints do",
-    "design/variation.py:Genes": "which design variable is of which joint and harmonic, and the symmetries of a search",
+    "design/problem.py:Genes": "which design variable is of which joint and harmonic, and the symmetries of a search",
 }
 
 

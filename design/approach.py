@@ -20,7 +20,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Limits, Motion, Robot
 from excitor.robots.tree import Tree
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
@@ -110,22 +110,34 @@ def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time
     limits = constraints.limits
     durations = []
     for a, b in pairwise(poses):
-        distance = np.abs(b - a)
-        velocity = np.where(np.isfinite(limits.velocity), _SLOW * limits.velocity, _GENTLE)
-        needs = [
-            (distance / velocity * RISE_MOST[1]).max(),
-            np.sqrt((distance / (_SLOW * limits.acceleration) * RISE_MOST[2]).max()),
-            np.cbrt((distance / (_SLOW * limits.jerk) * RISE_MOST[3]).max()),
-            _tool_time(robot, a, b, constraints.tool_speed),
-            sample_time,
-        ]
-        time = max(needs)
+        time = line_time(b - a, limits, share=_SLOW, peaks=RISE_MOST[1:4], unlimited=_GENTLE)
+        time = max(time, _tool_time(robot, a, b, constraints.tool_speed), sample_time)
         for _ in range(_STRETCHES):
             if _torque_fits(robot, a, b, time, limits.torque):
                 break
             time *= _STRETCH
-        durations.append(np.ceil(time / sample_time - 1e-9) * sample_time)
+        durations.append(whole(time, sample_time))
     return line_run(robot.joint_names, sample_time, poses, durations)
+
+
+def line_time(
+    distance: FloatArray, limits: Limits, *, share: float, peaks: FloatArray | Sequence[float], unlimited: float
+) -> float:
+    """Find how long a line takes at a share of the limits of velocity, acceleration and jerk, s.
+
+    `peaks` are the largest first, second and third derivative of its profile from 0 to 1 in unit time; a joint without
+    a velocity limit goes at most at the speed `unlimited`.
+    """
+    velocity = np.where(np.isfinite(limits.velocity), share * limits.velocity, unlimited)
+    rates = zip(peaks, (velocity, share * limits.acceleration, share * limits.jerk), strict=True)
+    return max(
+        float((peak * np.abs(distance) / rate).max() ** (1.0 / order)) for order, (peak, rate) in enumerate(rates, 1)
+    )
+
+
+def whole(time: float, sample_time: float) -> float:
+    """Round a time up to whole controller samples."""
+    return float(np.ceil(time / sample_time - 1e-9) * sample_time)
 
 
 def _torque_fits(robot: Robot, a: FloatArray, b: FloatArray, time: float, limit: FloatArray) -> bool:

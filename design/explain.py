@@ -15,7 +15,16 @@ from excitor.design.constraints.clearance import SELF
 from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, listed
 from excitor.design.constraints.home import Home, Standstill
 from excitor.design.motion import Run
-from excitor.design.problem import Candidates, Problem, build_problem, constraint_values, motions, population_of, run_of
+from excitor.design.problem import (
+    Candidates,
+    Problem,
+    build_problem,
+    constraint_values,
+    motions,
+    population_of,
+    reach,
+    run_of,
+)
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 
@@ -436,7 +445,7 @@ def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Mi
     """Measure by how much a population misses each group."""
     problem = elastic.fine if fine else elastic.coarse
     q, dq, ddq = motions(problem, candidates)
-    rows = constraint_values(problem, candidates, q, dq, ddq)
+    rows = constraint_values(problem, candidates, (q, dq, ddq))
     run = np.zeros((len(q), len(elastic.names)))
     for g in range(int(elastic.group.max(initial=-1)) + 1):
         run[:, g] = rows[:, elastic.group == g].max(axis=1)
@@ -454,7 +463,7 @@ def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
     if not rows.size:
         return group
     problem = elastic.problem
-    found = constraint_values(problem, candidate, *motions(problem, candidate))[0]
+    found = constraint_values(problem, candidate)[0]
     return str(problem.names[rows[int(np.argmax(found[rows]))]])
 
 
@@ -505,15 +514,8 @@ def _thinned(problem: Problem) -> Problem:
 def _full_swings(problem: Problem, random: np.random.Generator) -> FloatArray:
     """Draw swings that use all that joint limits allow a joint, (n_shapes, n_joints, 2 n_harmonics)."""
     raw = random.normal(size=(_SHAPES, *problem.amplitude.shape)) * problem.amplitude
-    width = problem.position[:, 1] - problem.position[:, 0]
-    moving = problem.excitation.moving
-    swing = raw[:, moving]
-    share = np.ptp(swing @ problem.basis[0], axis=2) / width[moving]
-    for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
-        share = np.maximum(share, np.abs(swing @ basis).max(axis=2) / rate[moving])
-    out = np.zeros_like(raw)
-    out[:, moving] = swing / share[:, :, None]
-    return out
+    share, moving = reach(problem, raw)[2], problem.excitation.moving
+    return np.divide(raw, share[:, :, None], out=np.zeros_like(raw), where=moving[:, None])
 
 
 def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:
@@ -529,7 +531,7 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     way[:, elastic.find(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
     for g, j in _position_groups(elastic):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
-    column, places = 0, stated.way(candidates.center)
+    column, places = 0, problem.constraints.ways(candidates.center)
     for item in problem.constraints.searched(problem.robot):
         n_rows = len(item.rows(problem.robot))
         if item.everywhere:

@@ -13,8 +13,18 @@ import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
-from excitor.design.objective import POINT_COST
-from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, feasible_start, motions, run_of
+from excitor.design.problem import (
+    POINT_COST,
+    Candidates,
+    Problem,
+    decode,
+    encode,
+    evaluate,
+    feasible_start,
+    joined,
+    motions,
+    run_of,
+)
 from excitor.design.search import SHARP, WHOLE, Budget, Listener, Progress, SearchResult, descend, solve, with_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
@@ -66,8 +76,7 @@ class _Archive:
     listen: Listener | None
     points: FloatArray
     which: IntArray
-    center: FloatArray
-    swing: FloatArray
+    candidates: Candidates
     evaluations: int = 0
     started: float = field(default_factory=time.process_time)
 
@@ -84,8 +93,7 @@ class _Archive:
         keep = keep[spread(comparable_points(self.objectives, merged[keep]), LONGEST)]
         self.points = merged[keep]
         self.which = np.concatenate([self.which, which])[keep]
-        self.center = np.concatenate([self.center, candidates.center])[keep]
-        self.swing = np.concatenate([self.swing, candidates.swing])[keep]
+        self.candidates = joined([self.candidates, candidates]).some(keep)
 
     def tell(self, stage: str, feasible_share: float) -> None:
         """Report progress."""
@@ -110,17 +118,9 @@ def front(
     """
     problems, objectives = tuple(problems), tuple(objectives)
     _check(problems, objectives)
-    n_joints, n_waves = problems[0].amplitude.shape
-    archive = _Archive(
-        problems,
-        objectives,
-        budget,
-        listen,
-        np.empty((0, len(objectives))),
-        np.empty(0, dtype=np.int64),
-        np.empty((0, n_joints)),
-        np.empty((0, n_joints, n_waves)),
-    )
+    none, no_points = np.empty(0, dtype=np.int64), np.empty((0, len(objectives)))
+    nothing = decode(problems[0], np.empty((0, problems[0].n_design)))
+    archive = _Archive(problems, objectives, budget, listen, no_points, none, nothing)
     stopped: Literal["budget spent", "interrupted"] = "budget spent"
     with one_blas_thread():
         try:
@@ -206,18 +206,13 @@ def _search(archive: _Archive, k: int, share: float, seed: int) -> SearchResult:
 
     found = solve(problem, part, seed=seed, listen=listen)
     archive.evaluations += found.evaluations
-    _keep(archive, k, found)
+    good = np.flatnonzero(found.violation <= 0.0)
+    if good.size:
+        candidates = found.candidates.some(good)
+        archive.add(measure(problem, archive.objectives, candidates)[0], np.full(good.size, k), candidates)
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
     return found
-
-
-def _keep(archive: _Archive, k: int, found: SearchResult) -> None:
-    good = np.flatnonzero(found.violation <= 0.0)
-    if good.size:
-        candidates = Candidates(found.candidates.center[good], found.candidates.swing[good])
-        points, _ = measure(archive.problems[k], archive.objectives, candidates)
-        archive.add(points, np.full(good.size, k), candidates)
 
 
 def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Candidates]) -> None:
@@ -242,14 +237,13 @@ def _polish(archive: _Archive) -> None:
     """Descend points spread over the front: the condition, at no more of the other objectives than they take."""
     if archive.objectives[0] != "condition":
         return
-    points, which = archive.points, archive.which
-    best = Candidates(archive.center, archive.swing)
+    points, which, best = archive.points, archive.which, archive.candidates
     for k in spread(comparable_points(archive.objectives, points), ELITES):
         if archive.spent() >= 1.0:
             break
         problem, objectives = archive.problems[which[k]], archive.objectives
         bounded = _bounded(problem, dict(zip(objectives, points[k].tolist(), strict=True)))
-        x = encode(problem, Candidates(best.center[k : k + 1], best.swing[k : k + 1]))[0]
+        x = encode(problem, best.some([k]))[0]
         for fidelity in (WHOLE, SHARP):
             objective, shift = bounded.objective(fidelity), np.zeros(len(bounded.names))
             x, _, n = descend(objective, x, fidelity, shift, lambda n: archive.spent(n * POINT_COST) >= 1.0)
@@ -300,7 +294,7 @@ def _beginning(archive: _Archive, random: np.random.Generator, extremes: list[Ca
     each = POPULATION // len(problems)
     parts = []
     for k, (problem, best) in enumerate(zip(problems, extremes, strict=True)):
-        best = Candidates(best.center[:1], best.swing[:1])
+        best = best.some(slice(0, 1))
         smaller = [Candidates(best.center, share * best.swing) for share in (1.0, *_SHRUNK)][:each]
         drawn = feasible_start(problem, max(1, each - len(smaller)), random)
         X = np.concatenate([encode(problem, candidates) for candidates in (*smaller, drawn)])
@@ -314,23 +308,17 @@ def _judge(archive: _Archive, X: FloatArray) -> dict[str, FloatArray]:
     X = X.copy()
     F = np.empty((len(X), len(archive.objectives)))
     G = np.empty((len(X), len(archive.problems[0].names)))
-    for k, rows in _by_problem(X, len(archive.problems)):
-        problem = archive.problems[k]
+    which = np.minimum((X[:, -1] * len(archive.problems)).astype(int), len(archive.problems) - 1)
+    for k in np.unique(which).tolist():
+        problem, rows = archive.problems[k], np.flatnonzero(which == k)
         candidates = decode(problem, X[rows, :-1])
         X[rows, :-1] = np.clip(encode(problem, candidates), -1.0, 1.0)
         F[rows], G[rows] = measure(problem, archive.objectives, candidates)
-        good = (G[rows] <= 0.0).all(axis=1) & np.isfinite(F[rows]).all(axis=1)
-        archive.add(
-            F[rows][good], np.full(int(good.sum()), k), Candidates(candidates.center[good], candidates.swing[good])
-        )
+        good = np.flatnonzero((G[rows] <= 0.0).all(axis=1) & np.isfinite(F[rows]).all(axis=1))
+        archive.add(F[rows][good], np.full(good.size, k), candidates.some(good))
     archive.evaluations += len(X)
     archive.tell("front", float((G <= 0.0).all(axis=1).mean()))
     return {"X": X, "F": comparable_points(archive.objectives, F), "G": G}
-
-
-def _by_problem(X: FloatArray, n_problems: int) -> list[tuple[int, IntArray]]:
-    which = np.minimum((X[:, -1] * n_problems).astype(int), n_problems - 1)
-    return [(int(k), np.flatnonzero(which == k)) for k in np.unique(which)]
 
 
 def _finished(archive: _Archive, stopped: Literal["budget spent", "interrupted"]) -> Front:
@@ -346,8 +334,8 @@ def _finished(archive: _Archive, stopped: Literal["budget spent", "interrupted"]
         units=tuple(_UNITS[objective] for objective in archive.objectives),
         points=points,
         which=archive.which[order],
-        center=archive.center[order],
-        swing=archive.swing[order],
+        center=archive.candidates.center[order],
+        swing=archive.candidates.swing[order],
         chosen=knee(archive.objectives, points),
         evaluations=archive.evaluations,
         seconds=time.process_time() - archive.started,

@@ -17,64 +17,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from excitor.design.objective import Fidelity
-from excitor.design.problem import Candidates, Evaluation
-from excitor.design.variation import Genes, distinct, varied
-from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
+from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem, joined
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
+
+if TYPE_CHECKING:
+    from excitor.design.torque import Simulated, TorqueProblem
 
 _HISTORY_ROWS = 120  # of a stage
 VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
 _UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
 
 
-class Descended(Protocol):
-    """What a descent minimises: J(x) and its gradient; `cost` is the evaluations that a point takes."""
-
-    cost: int
-
-    def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
-        """Evaluate J, with limits shifted by (n_names,), and ∂J/∂x."""
-
-
-class Searchable(Protocol):
-    """What a search needs of a problem."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the constraints."""
-
-    @property
-    def n_design(self) -> int:
-        """Count the design variables, each within about ±1."""
-
-    @property
-    def genes(self) -> Genes:
-        """What each design variable is, and the problem's symmetries."""
-
-    def decode(self, X: FloatArray) -> Candidates:
-        """Turn design variables (n_candidates, n_design) into candidates."""
-
-    def encode(self, candidates: Candidates) -> FloatArray:
-        """Turn candidates into design variables."""
-
-    def objective(self, fidelity: Fidelity) -> Descended:
-        """Build what a descent minimises."""
-
-    def evaluate(self, candidates: Candidates) -> Evaluation:
-        """Evaluate candidates as they are."""
-
-    def finer(self) -> "Searchable":
-        """Put the same problem on a finer grid, for judgements."""
-
-    def start(self, n: int, random: np.random.Generator, allowance: float) -> tuple[Candidates, Evaluation, int]:
-        """Draw at most n candidates, their evaluation, and how many evaluations each of them took."""
-
-    def fitted(self, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
-        """Change candidates to keep the constraints, towards an anchor where they are kept; evaluate them."""
+# What a search needs of a problem: names of its constraints, n_design variables each within about ±1, `genes`, `decode`
+# and `encode`, the `objective` that a descent minimises, `evaluate`, the same problem on a `finer` grid for judgements,
+# `start` (a population, its evaluation, the cost of each) and `fitted` (changed to keep the constraints).
+Searchable: TypeAlias = "Problem | TorqueProblem"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,6 +52,11 @@ class State:
     violation: FloatArray
     screened: FloatArray  # (n, 2): J of the latest children after each of GATED
     history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, kind of stage
+
+    @property
+    def candidates(self) -> Candidates:
+        """The population."""
+        return Candidates(self.center, self.swing)
 
     @property
     def best(self) -> float:
@@ -277,7 +244,7 @@ def run_search(
                 observer.keep(state)
     order = np.lexsort((state.value, state.violation))
     return SearchResult(
-        Candidates(state.center[order], state.swing[order]),
+        state.candidates.some(order),
         state.value[order],
         state.violation[order],
         state.evaluations,
@@ -342,9 +309,9 @@ class _Descender:
 
     def __init__(self, problem: Searchable, counted: bool) -> None:
         self.problem, self.finer, self.counted = problem, problem.finer(), counted
-        self.objectives: dict[Fidelity, Descended] = {}
+        self.objectives: dict[Fidelity, Objective | Simulated] = {}
 
-    def objective(self, fidelity: Fidelity) -> Descended:
+    def objective(self, fidelity: Fidelity) -> "Objective | Simulated":
         if fidelity not in self.objectives:
             self.objectives[fidelity] = self.problem.objective(fidelity)
         return self.objectives[fidelity]
@@ -378,7 +345,7 @@ class _Descender:
 
 
 def descend(
-    objective: Descended, x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
+    objective: "Objective | Simulated", x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
 ) -> tuple[FloatArray, float, int]:
     """Minimise J by L-BFGS from x, until `used(points)` tells that the budget is: the best point, its J, all points."""
     import scipy.optimize
@@ -417,7 +384,6 @@ class Ledger:
     screened: list[FloatArray] = field(default_factory=list)
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
     best: float = np.inf
-    genes: Genes | None = None
 
     def __post_init__(self) -> None:
         self.best, self.screened = self.before.best, list(self.before.screened)
@@ -506,18 +472,15 @@ class Ledger:
     def members(self) -> State:
         """Return the population of the stage before with what was judged since, one of each niche, best first."""
         state, made = self.before, self.made
-        center = np.concatenate([state.center, *(candidates.center for candidates, _ in made)])
-        swing = np.concatenate([state.swing, *(candidates.swing for candidates, _ in made)])
+        candidates = joined([state.candidates, *(one for one, _ in made)])
         value = np.concatenate([state.value, *(found.value for _, found in made)])
         violation = np.concatenate([state.violation, *(found.violation for _, found in made)])
         if not len(value):
             return state
-        X = self.problem.encode(Candidates(center, swing))
-        if self.genes is None:
-            self.genes = self.crew.genes
-        order = ranked(value, violation)
-        kept = distinct(self.genes, X, order, self.search.population)
-        return replace(state, center=center[kept], swing=swing[kept], value=value[kept], violation=violation[kept])
+        X, order = self.problem.encode(candidates), ranked(value, violation)
+        kept = distinct(self.crew.genes, X, order, self.search.population)
+        best = candidates.some(kept)
+        return replace(state, center=best.center, swing=best.swing, value=value[kept], violation=violation[kept])
 
     def closed(self) -> State:
         """Return the state after the stage."""
@@ -570,7 +533,7 @@ def evolution(ledger: Ledger, random: np.random.Generator) -> None:
         steps = (*steps, SHARP)
         if not search.sharpens(ledger.before.done - 1):
             members = ledger.members()
-            ledger.descended(list(ledger.problem.encode(Candidates(members.center, members.swing))), (SHARP,))
+            ledger.descended(list(ledger.problem.encode(members.candidates)), (SHARP,))
     if search.method == "restarts":
         while True:
             drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
@@ -588,7 +551,7 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
 
     members, n = ledger.members(), ledger.problem.n_design
     first = Evaluation(members.value, members.violation[:, None])
-    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    X = ledger.problem.encode(members.candidates)
     mating, survival = _operators(ledger.crew.genes)
     algorithm: Any = GA(
         pop_size=ledger.search.population,
@@ -644,7 +607,7 @@ def _operators(genes: Genes) -> tuple[Any, Any]:
 def polishing(ledger: Ledger, random: np.random.Generator) -> None:
     """Descend the best members on finer grids, then the best of those on the finest, until the budget is spent."""
     members = ledger.members()
-    X = ledger.problem.encode(Candidates(members.center, members.swing))
+    X = ledger.problem.encode(members.candidates)
     most = 1 if ledger.search.blind else _FINALISTS
     if ledger.search.budget.counted:
         most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, most))
@@ -655,7 +618,7 @@ def polishing(ledger: Ledger, random: np.random.Generator) -> None:
             if ledger.left(_TOGETHER) <= 0.0:
                 break
     members = ledger.members()
-    for x in ledger.problem.encode(Candidates(members.center, members.swing)):
+    for x in ledger.problem.encode(members.candidates):
         ledger.descended([x], LAST)
 
 
@@ -684,17 +647,14 @@ class _Crew:
     def __init__(self, search: Search, workers: int) -> None:
         self.workers, self.own = max(1, workers), _Descender(search.problem, search.budget.counted)
         self.pool: ProcessPoolExecutor | None = None
-        self._genes: Genes | None = None
         if workers > 1:
             context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
             self.pool = ProcessPoolExecutor(workers, context, _receive, (search,))
 
-    @property
+    @cached_property
     def genes(self) -> Genes:
         """The problem's genes, found once."""
-        if self._genes is None:
-            self._genes = self.own.problem.genes
-        return self._genes
+        return self.own.problem.genes
 
     @property
     def cost(self) -> int:
@@ -729,3 +689,150 @@ def _receive(search: Search) -> None:
 def _run_in_worker(task: Descent) -> Landing:
     with one_blas_thread():
         return _descender[0].run(task)
+
+
+Operator = Callable[[Genes, FloatArray, FloatArray, np.random.Generator], FloatArray]
+
+_PHASES = 48  # of a period, from the best of which an alignment is refined
+_CROSSED = 0.6  # of all children
+
+
+def distances(genes: Genes, x: FloatArray, others: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Measure how far x is from others (n, n_design), over all shifts and symmetries of x: distance, map, phase."""
+    images = genes.signs * x + genes.offsets
+    rest = (genes.wave < 0) | (not genes.sines.size)
+    square = np.sum(((images[:, None] - others) * genes.weight)[:, :, rest] ** 2, axis=2)
+    phase = np.zeros(square.shape)
+    if genes.sines.size:
+        ours, theirs, k = genes.phasors(images), genes.phasors(others), genes.harmonics
+        product = np.einsum("nmh,vmh->vnh", np.conj(theirs), ours)
+        grid = np.linspace(0.0, 2.0 * np.pi, _PHASES, endpoint=False)
+        phase = grid[(product @ np.exp(1j * np.outer(k, grid))).real.argmax(axis=2)]
+        turned = product * np.exp(1j * k * phase[:, :, None])
+        bend = -(turned.real @ k**2)
+        phase -= np.where(bend < 0.0, -(turned.imag @ k) / np.where(bend < 0.0, bend, 1.0), 0.0)  # Newton's step
+        square += np.sum(np.abs(ours) ** 2, axis=(1, 2))[:, None] + np.sum(np.abs(theirs) ** 2, axis=(1, 2))
+        square -= 2.0 * (product * np.exp(1j * k * phase[:, :, None])).real.sum(axis=2)
+    image = square.argmin(axis=0)
+    column = np.arange(len(others))
+    return np.sqrt(np.maximum(square[image, column], 0.0)), image, phase[image, column]
+
+
+def aligned(genes: Genes, x: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the image of x that is nearest to another motion."""
+    _, (image,), (phase,) = distances(genes, x, other[None])
+    moved = genes.signs[image] * x + genes.offsets[image]
+    return genes.shifted(moved, phase) if genes.sines.size else moved
+
+
+def distinct(genes: Genes, X: FloatArray, order: IntArray, most: int) -> list[int]:
+    """Choose the first of each niche, in the given order (best first), at most so many."""
+    kept: list[int] = []
+    for k in order.tolist():
+        if len(kept) == most:
+            break
+        if not kept or distances(genes, X[k], X[kept])[0].min() > genes.radius:
+            kept.append(k)
+    return kept
+
+
+def varied(genes: Genes, a: FloatArray, b: FloatArray | None, random: np.random.Generator) -> FloatArray:
+    """Make a child of a: with parts of b, aligned to it, or by a mutation."""
+    if b is not None and random.random() < _CROSSED:
+        return CROSSOVERS[random.integers(len(CROSSOVERS))](genes, a, aligned(genes, b, a), random)
+    return MUTATIONS[random.integers(len(MUTATIONS))](genes, a, a, random)
+
+
+def _some(random: np.random.Generator, n: int) -> BoolArray:
+    """Draw about half of n, neither none nor all where n > 1."""
+    chosen = random.random(n) < 0.5
+    if chosen.all() or not chosen.any():
+        chosen[random.integers(n)] ^= True
+    return chosen
+
+
+def _places(of: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the different numbers, and the place of each variable's among them."""
+    found, place = np.unique(of, return_inverse=True)
+    return found, place
+
+
+def _joints(genes: Genes, a: FloatArray, b: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Take whole joints of b."""
+    found, place = _places(genes.joint)
+    return np.where(_some(random, found.size)[place], b, a)
+
+
+def _block(genes: Genes, a: FloatArray, b: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Take the wrist of b: all joints from some joint on."""
+    found, place = _places(genes.joint)
+    return np.where(place >= random.integers(1, max(2, found.size)), b, a)
+
+
+def _harmonics(genes: Genes, a: FloatArray, b: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Take whole harmonics of b."""
+    chosen = np.append(_some(random, int(genes.wave.max()) + 1), False)
+    return np.where(chosen[genes.wave], b, a)
+
+
+def _cells(genes: Genes, a: FloatArray, b: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Take single harmonics of single joints, and single centres, of b."""
+    cell = (int(genes.wave.max()) + 2) * genes.joint + genes.wave
+    found, place = _places(cell)
+    return np.where((random.random(found.size) < 0.3)[place], b, a)
+
+
+def _line(genes: Genes, a: FloatArray, b: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Blend the motions."""
+    return np.asarray(a + random.uniform(0.25, 0.75) * (b - a))
+
+
+def _swung(genes: Genes, random: np.random.Generator) -> BoolArray:
+    """Mark the waves of one joint."""
+    return np.asarray((genes.joint == random.choice(genes.joint[genes.wave >= 0])) & (genes.wave >= 0))
+
+
+def _delay(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Shift one joint in time."""
+    if not genes.sines.size:
+        return _gauss(0.1)(genes, a, a, random)
+    return np.where(_swung(genes, random), genes.shifted(a, random.uniform(0.3, 2.0 * np.pi - 0.3)), a)
+
+
+def _flip(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Turn one joint's swing round."""
+    return np.where(_swung(genes, random), -a, a)
+
+
+def _swap(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Exchange two harmonics of one joint."""
+    out, own, count = a.copy(), _swung(genes, random), int(genes.wave.max()) + 1
+    if count > 1:
+        i, k = random.choice(count, 2, replace=False)
+        one, other = own & (genes.wave == i), own & (genes.wave == k)
+        out[one], out[other] = a[other], a[one]
+    return out
+
+
+def _anew(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Draw one joint's swing anew."""
+    return np.where(_swung(genes, random), random.uniform(-1.0, 1.0, a.size), a)
+
+
+def _recentre(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Move one centre that matters."""
+    out, centres = a.copy(), np.flatnonzero((genes.wave < 0) & (genes.weight > 0.0))
+    if centres.size:
+        out[random.choice(centres)] = random.uniform(-0.7, 0.7)
+    return out
+
+
+def _gauss(size: float) -> Operator:
+    def disturb(genes: Genes, a: FloatArray, _: FloatArray, random: np.random.Generator) -> FloatArray:
+        return np.asarray(a + size * random.normal(size=a.size))
+
+    return disturb
+
+
+CROSSOVERS: tuple[Operator, ...] = (_joints, _block, _harmonics, _cells, _line)
+MUTATIONS: tuple[Operator, ...] = (_delay, _flip, _swap, _anew, _recentre, _gauss(0.05), _gauss(0.1))

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.design.approach import NoPath, approach, blocked, is_clear, search_box
+from excitor.design.approach import NoPath, approach, blocked, is_clear, line_time, search_box, whole
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
 from excitor.design.constraints.constraints import Constraints, worst_rows
@@ -79,21 +79,9 @@ def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 
 
 def move_time(distance: FloatArray, constraints: Constraints, *, share: float, sample_time: float) -> float:
     """Find how long a move with blends of a third takes at a share of the limits, in whole samples, s."""
-    limits = constraints.limits
-    d = np.abs(distance)
-    velocity = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0)
-    needs = [
-        (1.5 * d / (share * velocity)).max(),
-        np.sqrt((4.5 * RISE_MOST[1] * d / (share * limits.acceleration)).max()),
-        np.cbrt((13.5 * RISE_MOST[2] * d / (share * limits.jerk)).max()),
-        6.0 * sample_time,
-    ]
-    return whole(float(max(needs)), sample_time)
-
-
-def whole(time: float, sample_time: float) -> float:
-    """Round a time up to whole controller samples."""
-    return float(np.ceil(time / sample_time - 1e-9) * sample_time)
+    peaks = (1.5, 4.5 * RISE_MOST[1], 13.5 * RISE_MOST[2])
+    time = line_time(distance, constraints.limits, share=share, peaks=peaks, unlimited=share)
+    return whole(max(time, 6.0 * sample_time), sample_time)
 
 
 SHARE = 0.9  # of the limits of torque and tool speed that plans use, for what they did not foresee

@@ -8,7 +8,7 @@ Torques are searched like motions, with slopes by differences, from repaired sta
 The certificate is a finer simulation with its error, and simulations with perturbed models.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Run, Table, rise
-from excitor.design.objective import UNBOUNDED, Fidelity
-from excitor.design.problem import Candidates, Evaluation
-from excitor.design.variation import Genes
+from excitor.design.problem import UNBOUNDED, Candidates, Evaluation, Fidelity, Genes
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix
@@ -111,7 +109,22 @@ class TorqueProblem:
     constraints: Constraints
     columns: IntArray  # of the regressor whose condition is sought
     steps: Steps
-    names: tuple[str, ...]  # of the constraints of `evaluate`
+    items: tuple[Constraint, ...] = field(init=False)  # on a simulated motion: a jerk it has not, as torques are held
+    rows: tuple[Row, ...] = field(init=False)  # of `evaluate`: the simulation, the constraints', speeds at the end
+
+    def __post_init__(self) -> None:
+        robot, no_jerk = self.robot, replace(self.constraints.limits, jerk=np.full(self.robot.n_joints, np.inf))
+        items = tuple(item for item in replace(self.constraints, limits=no_jerk).items if item.rows(robot))
+        ends = zip(robot.joint_names, np.where(robot.mechanism.prismatic, "m/s", "rad/s").tolist(), strict=True)
+        rest = (Row(f"speed at the end {name}", unit, REST_SPEED, joint=j) for j, (name, unit) in enumerate(ends))
+        rows = (Row("simulation", "s", 0.0), *(row for item in items for row in item.rows(robot)), *rest)
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "rows", rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the constraints of `evaluate`."""
+        return tuple(row.name for row in self.rows)
 
     @property
     def n_design(self) -> int:
@@ -163,9 +176,9 @@ class TorqueProblem:
             one[0],
         )
 
-    def objective(self, fidelity: Fidelity) -> "_Simulated":
+    def objective(self, fidelity: Fidelity) -> "Simulated":
         """Build what a descent minimises."""
-        return _Simulated(self, fidelity)
+        return Simulated(self, fidelity)
 
     def finer(self) -> "TorqueProblem":
         """Return the problem itself: candidates are simulated in steps that are stable."""
@@ -187,7 +200,7 @@ class TorqueProblem:
         return candidates, self.evaluate(candidates)
 
 
-class _Simulated:
+class Simulated:
     """J of torques, log criterion + ρ Σ max(0, g)², with its gradient by differences: one batch of simulations."""
 
     def __init__(self, problem: TorqueProblem, fidelity: Fidelity) -> None:
@@ -230,7 +243,7 @@ def torque_problem(
     bound = 100.0 * float(velocity[np.isfinite(velocity)].max(initial=1.0))
     steps = Steps(excitation.sample_time, excitation.n_samples, substeps=substeps, bound=bound)
     chosen = base_parameters(smooth).kept if columns is None else columns
-    return TorqueProblem(smooth, robot, excitation, constraints, chosen, steps, tuple(_names(smooth, constraints)))
+    return TorqueProblem(smooth, robot, excitation, constraints, chosen, steps)
 
 
 def trajectories(problem: TorqueProblem, candidates: Candidates) -> list[TorqueTrajectory]:
@@ -286,7 +299,7 @@ def violations(problem: TorqueProblem, runs: SimulatedRuns, *, reserve: Reserve 
     measured = runs.tau[:, :, : problem.excitation.n_measured]
     population.torques = np.abs(runs.tau).max(axis=2), np.square(measured).mean(axis=2)
     diverged = np.where(np.isinf(runs.diverged_at), -1.0, 1.0 - runs.diverged_at / runs.t[-1])[:, None]
-    parts = [item.population(population) for item in _items(problem.robot, problem.constraints)]
+    parts = [item.population(population) for item in problem.items]
     return np.concatenate([diverged, *parts, np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0], axis=1)
 
 
@@ -297,7 +310,7 @@ def repair(problem: TorqueProblem, candidates: Candidates, *, rounds: int = 12) 
     One evaluation of each candidate that is not feasible yet a round; a candidate may stay infeasible.
     """
     center, swing, w = candidates.center.copy(), candidates.swing.copy(), problem.excitation.n_waves
-    found, owner = problem.evaluate(candidates), _owners(problem)
+    found, owner = problem.evaluate(candidates), np.array([row.joint for row in problem.rows])
     for k in range(rounds):
         bad = np.flatnonzero(found.violation > 0.0)
         if not len(bad):
@@ -320,24 +333,6 @@ def repair(problem: TorqueProblem, candidates: Candidates, *, rounds: int = 12) 
 def scaled(trajectory: TorqueTrajectory, factor: float) -> TorqueTrajectory:
     """Scale the torques."""
     return replace(trajectory, constant=factor * trajectory.constant, amplitudes=factor * trajectory.amplitudes)
-
-
-def _items(robot: Robot, constraints: Constraints) -> list[Constraint]:
-    """List the constraints that a simulated motion has: a jerk it has not, as torques are held."""
-    no_jerk = replace(constraints.limits, jerk=np.full(robot.n_joints, np.inf))
-    return [item for item in replace(constraints, limits=no_jerk).items if item.rows(robot)]
-
-
-def _names(robot: Robot, constraints: Constraints) -> list[str]:
-    rows = [row.name for item in _items(robot, constraints) for row in item.rows(robot)]
-    return ["simulation", *rows, *(f"speed at the end {name}" for name in robot.joint_names)]
-
-
-def _owners(problem: TorqueProblem) -> IntArray:
-    """Find which joint each constraint belongs to; -1 where to none."""
-    robot = problem.robot
-    rows = [row.joint for item in _items(robot, problem.constraints) for row in item.rows(robot)]
-    return np.array([-1, *rows, *range(robot.n_joints)], dtype=np.int64)
 
 
 def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
@@ -502,7 +497,7 @@ def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: S
         "acceleration": errors[2] + jerk,
     }
     found = []
-    for item in _items(robot, problem.constraints):
+    for item in problem.items:
         rows, traces = item.rows(robot), (_trace(robot, fine), _trace(robot, rough))
         error = np.zeros(len(rows))
         if isinstance(item, JointLimits):
@@ -513,9 +508,8 @@ def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: S
         measured = FINER * problem.excitation.n_measured if item.per_period else None
         worst = item.worst(_trace(robot, fine, measured))
         found += [_margin(*of_row) for of_row in zip(rows, worst, error, strict=True)]
-    for j, name in enumerate(robot.joint_names):
-        rest = Row(f"speed at the end {name}", f"{'m' if robot.mechanism.prismatic[j] else 'rad'}/s", REST_SPEED)
-        found.append(_margin(rest, np.abs(fine.dq[0, j, -1]), errors[1][j]))
+    speeds = np.abs(fine.dq[0, :, -1])
+    found += [_margin(row, speeds[row.joint], errors[1][row.joint]) for row in problem.rows[-robot.n_joints :]]
     ended = bool(np.isinf(fine.diverged_at[0]) and np.isinf(rough.diverged_at[0]))
     end = float(fine.t[-1])
     missing = end - min(float(fine.diverged_at[0]), float(rough.diverged_at[0]), end)

@@ -46,10 +46,12 @@ def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def read_files(*args: Any, files: Path | None = None, **options: Any) -> None:
+        if files is None:
+            return verb(*args, **options)
         from excitor.robots.files.folders import allow_folder
 
-        allow_folder(files)
-        verb(*args, **options)
+        with allow_folder(files):
+            return verb(*args, **options)
 
     own = inspect.signature(verb)
     added = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Files)

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from excitor.design.certify.certify import Simulation
 from excitor.design.constraints.constraint import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.motion import Run
+from excitor.design.motion import Run, RunForm, old_moves, old_series, problems, read_run, run_data
 from excitor.design.pareto import Front
 from excitor.design.problem import Problem
-from excitor.design.run_data import RunForm, old_moves, old_series, problems, read_run, run_data
 from excitor.design.search import SearchResult
 from excitor.design.torque import WORDING, TorqueTrajectory
 from excitor.experiments.files import read_json, write_atomically

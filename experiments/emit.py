@@ -8,14 +8,13 @@ from pathlib import Path
 
 from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion
-from excitor.design.motion import Run, line_run
+from excitor.design.motion import Run, line_run, read_run
 from excitor.design.programs import registry
 from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import CannotDrive, Target, file_text
 from excitor.design.programs.verify import Judge, Verdict, verify
-from excitor.design.run_data import read_run
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE, design_digest, no_go_reasons, open_design

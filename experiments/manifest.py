@@ -15,12 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.programs import registry
-from excitor.design.programs.package import Package, encoded_files
-from excitor.design.programs.package import Program as EmittedProgram
-from excitor.design.programs.plan import Stretches, marks
-from excitor.design.programs.target import axes_of, fitting_steps, units
-from excitor.design.run_data import (
+from excitor.design.motion import (
     MOST_JOINTS,
     MOST_SEGMENTS,
     RunForm,
@@ -30,6 +25,11 @@ from excitor.design.run_data import (
     read_run,
     run_data,
 )
+from excitor.design.programs import registry
+from excitor.design.programs.package import Package, encoded_files
+from excitor.design.programs.package import Program as EmittedProgram
+from excitor.design.programs.plan import Stretches, marks
+from excitor.design.programs.target import axes_of, fitting_steps, units
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog

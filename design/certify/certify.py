@@ -12,7 +12,6 @@ import numpy as np
 from excitor.design.approach import NoPath, approach
 from excitor.design.constraints.constraint import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.constraints.home import Home
 from excitor.design.motion import Run, Segment
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
@@ -153,8 +152,10 @@ def _share(values: FloatArray, most: FloatArray) -> float:
 
 
 def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
-    home = task.constraints.way or Home(way.knots[0], np.ones(start.size, dtype=bool))
-    items = home.arrivals(way.knots[0], way.knots[-1], start)
+    home = way.knots[0] if task.constraints.home is None else task.constraints.home
+    proof = "last pose of the way compared with where it must lead"
+    ends = {"way from home": np.abs(way.knots[-1] - start).max(), "way back": np.abs(way.knots[0] - home).max()}
+    items = [margin_of(Row(f"{name}: arrives", "rad", 1e-9), off, off, proof=proof) for name, off in ends.items()]
     if way.duration == 0.0:
         return items
     items += _summed_up("way from home", _checked(task, way.pieces()))

@@ -16,6 +16,7 @@ from excitor.robots.arrays import FloatArray, check_shape, locked
 from excitor.robots.cell import Scene
 from excitor.robots.robot import Limits, Robot, posture
 
+N_WAY = 24  # samples of a straight way from home
 _CHUNK = 20_000  # samples that are evaluated at once
 
 
@@ -65,6 +66,12 @@ class Constraints:
     def of_poses(self, robot: Robot) -> tuple[Constraint, ...]:
         """List the constraints that a pose alone can violate, positions aside."""
         return tuple(item for item in self.items if item.order == 0 and (item.everywhere or item.rows(robot)))
+
+    def ways(self, centers: FloatArray) -> FloatArray:
+        """Sample the straight ways from home to several starts (n, n_joints), (n, n_joints, N_WAY)."""
+        assert self.home is not None
+        home = self.home[None, :, None]
+        return np.asarray(home + np.linspace(0.0, 1.0, N_WAY) * (centers[:, :, None] - home))
 
     def owners(self, robot: Robot) -> dict[str, Constraint]:
         """Map each group of rows to the constraint that it belongs to."""

@@ -6,20 +6,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from excitor.design.constraints.constraint import (
-    CLEARANCE_SCALE,
-    Compromise,
-    Constraint,
-    Margin,
-    Relaxation,
-    Row,
-    margin_of,
-    place_words,
-)
+from excitor.design.constraints.constraint import CLEARANCE_SCALE, Compromise, Constraint, Relaxation, Row, place_words
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.robot import Robot
 
-N_WAY = 24  # samples of a straight way
+_STEPS = 192  # of the straight way on which a home pose is proposed
 _NEAR = 0.008  # m or rad that a proposed home pose keeps of every limit
 
 
@@ -74,22 +65,11 @@ class Home(Standstill):
     scale: ClassVar[float] = CLEARANCE_SCALE
     states: ClassVar[Mapping[str, str]] = {"home": "pose"}
 
-    def way(self, centers: FloatArray) -> FloatArray:
-        """Sample the straight ways to several starts (n, n_joints), (n, n_joints, N_WAY)."""
-        start = self.pose[None, :, None]
-        return np.asarray(start + np.linspace(0.0, 1.0, N_WAY) * (centers[:, :, None] - start))
-
-    def arrivals(self, first: FloatArray, last: FloatArray, start: FloatArray) -> list[Margin]:
-        """Check that a way leads from home to the start, and back: its first and last pose."""
-        proof = "last pose of the way compared with where it must lead"
-        ends = {"way from home": np.abs(last - start).max(), "way back": np.abs(first - self.pose).max()}
-        return [margin_of(Row(f"{way}: arrives", "rad", 1e-9), off, off, proof=proof) for way, off in ends.items()]
-
     def _reached(self, compromise: Compromise) -> FloatArray:
         """Go from a motion's centre straight towards home, as far as that is clear."""
         constraints = compromise.constraints
         low, high = constraints.limits.position.T
-        s = np.linspace(0.0, 1.0, 8 * N_WAY)[:, None]
+        s = np.linspace(0.0, 1.0, _STEPS)[:, None]
         way = compromise.center + s * (self.pose - compromise.center)
         lacking = constraints.pose_deficits(compromise.robot, way)[1]
         bad = ((way < low) | (way > high)).any(axis=1) | (lacking > -_NEAR).any(axis=1)

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from excitor.design.motion import MOST_SEGMENTS, RunForm, problems, read_run, run_data
 from excitor.design.programs.plan import Plan, Stretches, marks
 from excitor.design.programs.target import ProgramError, Target, axes_of, in_axes
-from excitor.design.run_data import MOST_SEGMENTS, RunForm, problems, read_run, run_data
 
 
 def run_json(plan: Plan, target: Target) -> str:

@@ -1,14 +1,21 @@
 """Folders that a file may name other files in: its own, and the one that the command line allows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ALLOW = "; copy it there, or allow the folder that it lies in: --files DIR"
 _allowed: list[Path] = []
 
 
-def allow_folder(folder: Path | None) -> None:
-    """Allow files in one more folder, instead of the one allowed before; None: in no other."""
-    _allowed[:] = [] if folder is None else [folder.resolve()]
+@contextmanager
+def allow_folder(folder: Path) -> Iterator[None]:
+    """Allow files in one more folder, for a while."""
+    _allowed.append(folder.resolve())
+    try:
+        yield
+    finally:
+        _allowed.pop()
 
 
 def allowed_folders() -> tuple[Path, ...]:

@@ -15,8 +15,7 @@ from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
-from excitor.design.objective import UNBOUNDED, Repair, by_design, penalty, searched
-from excitor.design.problem import build_problem, decode, encode
+from excitor.design.problem import UNBOUNDED, Repair, build_problem, decode, encode, penalty, searched
 from excitor.design.problem import run_of as trajectory_of
 from excitor.design.search import WHOLE, descend
 from excitor.robots.base import base_parameters
@@ -261,9 +260,9 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     x = np.random.default_rng(0).uniform(-3.0, 3.0, problem.n_design)
     q = trajectory_of(problem, decode(problem, x[None]), 0).periodic.at(np.linspace(0.0, 5.0, 501))
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
-    (center, swing), shift = problem.coefficients(x[None]), np.zeros(len(problem.names))
+    shift = np.zeros(len(problem.names))
     with pytest.raises(AssemblyError):
-        penalty(problem, searched(problem), Repair(problem, center[0], swing[0]), shift)
+        penalty(problem, searched(problem), Repair(problem, x), shift)
     J, slope = problem.objective(WHOLE)(x, shift)
     assert J >= UNBOUNDED
     assert not slope.any()
@@ -279,10 +278,9 @@ def test_slopes_of_singularity_rows_agree_with_differences():
     shift = np.where([name.startswith("singularity") for name in problem.names], 2.0, -1e3)
 
     def square(x):
-        center, swing = problem.coefficients(x[None])
-        repair = Repair(problem, center[0], swing[0])
+        repair = Repair(problem, x)
         value, slope = penalty(problem, items, repair, shift)
-        return value, by_design(problem, repair.pull_back(slope)[None])[0]
+        return value, repair.pull_back(slope)
 
     slopes, step = square(x)[1], 1e-7
     for k in range(problem.n_design):

@@ -20,7 +20,7 @@ from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import explain, relaxed, sentences
-from excitor.design.motion import Excitation
+from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.problem import build_problem, candidates_of, encode, run_of
 from excitor.design.search import WHOLE, Budget, solve
 from excitor.robots.base import base_parameters
@@ -123,12 +123,12 @@ def test_home_is_a_constraint_like_the_others():
     (row,) = item.rows(robot)
     assert item.describe(robot, row.group).startswith("home pose")
     start = np.full((1, 6), 0.4)
-    way = item.way(start)
+    way = constraints.ways(start)
     np.testing.assert_allclose(way[0, :, [0, -1]], [home, start[0]])
-    arrives, back = item.arrivals(home, start[0], start[0])
-    assert arrives.holds
-    assert back.holds
-    assert [margin.holds for margin in item.arrivals(home + 1e-6, start[0], start[0])] == [True, False]
+    run = periodic_run(Excitation(5.0, 0.005, (1,), np.ones(6, dtype=bool)), start[0], *np.zeros((2, 6, 1)))
+    for first, verdicts in ((home, [True, True]), (home + 1e-6, [True, False])):
+        certificate = certify(robot, run, constraints, way=line_run(robot.joint_names, 0.005, [first, start[0]], [5.0]))
+        assert [margin.holds for margin in certificate.items if margin.name.endswith("arrives")] == verdicts
     moved = Relaxation(row.group, "stand elsewhere", "rad", 0.1, home, home + 0.1, "elsewhere")
     np.testing.assert_array_equal(constraints.relaxed(robot, moved).home, home + 0.1)
 

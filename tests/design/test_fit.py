@@ -64,4 +64,4 @@ def test_drawing_together_is_a_shrinking_about_the_anchor(problem, anchor):
         expected = anchor[:, None] + s * (q - anchor[:, None])
         assert np.allclose(motions(problem, smaller)[0][k], expected, atol=1e-12)
     assert run_of(problem, smaller, 2).series.center == pytest.approx(anchor)
-    assert constraint_values(problem, smaller, *motions(problem, smaller)).shape == (3, len(problem.names))
+    assert constraint_values(problem, smaller).shape == (3, len(problem.names))

@@ -14,19 +14,20 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
-from excitor.design.objective import active_rows, places_of, searched
 from excitor.design.problem import (
     Candidates,
     Evaluation,
+    active_rows,
     build_problem,
-    coefficients,
     constraint_values,
     decode,
     encode,
     evaluate,
     fitted,
     motions,
+    places_of,
     run_of,
+    searched,
 )
 from excitor.design.search import (
     SCREEN,
@@ -37,11 +38,12 @@ from excitor.design.search import (
     Search,
     _Crew,
     advance,
+    aligned,
+    distances,
     empty_state,
     merit,
     run_search,
 )
-from excitor.design.variation import aligned, distances
 from excitor.experiments import plan
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
@@ -218,9 +220,7 @@ def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
         assert radius > 0.003
         scene = ball(place, radius)
         problem = small_problem(home=home, scene=scene)
-        g = constraint_values(problem, chosen, *motions(problem, chosen))[
-            0, problem.names.index("clearance: post / tool")
-        ]
+        g = constraint_values(problem, chosen)[0, problem.names.index("clearance: post / tool")]
         # the centre of the post is a place the tool takes: nothing but -radius is left there
         assert g == pytest.approx((SEARCH.clearance + radius) / CLEARANCE_SCALE, abs=1e-9)
 
@@ -254,8 +254,8 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
         spot = tool_at(robot, half)[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
         problem = small_problem(limits=limits, home=home, scene=ball(spot, 0.02))
         x = encode(problem, chosen)[0]
-        center, swing = problem.coefficients(x[None])
-        places = places_of(problem, center[0], swing[0])
+        made = problem.coefficients(x[None])
+        places = places_of(problem, made.center[0], made.swing[0])
         found = [active_rows(problem, item, places, near=-np.inf, most=1).g for item, _ in searched(problem)]
         assert np.concatenate(found) == pytest.approx(evaluate(problem, chosen).g[0], abs=1e-9)
 
@@ -318,7 +318,7 @@ def test_shifts_reversal_and_mirrors_are_found_and_undone():
     for image in range(len(genes.signs)):
         other = genes.shifted(genes.signs[image] * a + genes.offsets[image], 2.0)
         assert distances(genes, other, a[None])[0][0] < 0.3 * genes.radius
-        value = evaluate(problem, coefficients(problem, other[None])).value[0]
+        value = evaluate(problem, problem.coefficients(other[None])).value[0]
         assert value == pytest.approx(truth, rel=0.03)
     assert len(genes.signs) > 1, "reversal at least"
     assert distances(genes, b, a[None])[0][0] > genes.radius

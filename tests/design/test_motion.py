@@ -18,8 +18,9 @@ from excitor.design.motion import (
     hold,
     line_run,
     periodic_run,
+    read_run,
+    run_data,
 )
-from excitor.design.run_data import read_run, run_data
 
 JOINTS = ("a", "b", "c")
 H = 0.01

@@ -11,9 +11,9 @@ from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.motion import Excitation
-from excitor.design.objective import Repair, penalty, searched
 from excitor.design.problem import (
     Candidates,
+    Repair,
     build_problem,
     candidates_of,
     decode,
@@ -21,7 +21,9 @@ from excitor.design.problem import (
     evaluate,
     feasible_start,
     motions,
+    penalty,
     run_of,
+    searched,
     violation_of,
 )
 from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, run_search, solve
@@ -90,16 +92,17 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
     chosen = problem if kind == "dynamic" else problem_of(model=lambda robot, columns: PowerModel(robot, columns[:30]))
     random = np.random.default_rng(3)
     candidates = decode(chosen, random.uniform(-1.0, 1.0, (1, chosen.n_design)))
-    x = 1.2 * encode(chosen, candidates)[0]  # beyond the limits, so that the repair has a slope
-    x[: chosen.n_design // 11] += 0.8
+    inside = 0.4 * encode(chosen, candidates)[0]
+    beyond = 3.0 * inside  # the limits, so that the repair has a slope
+    beyond[: chosen.n_design // 11] += 0.8
     free, none = replace(WHOLE, weight=0.0), np.zeros(len(chosen.names))
     objectives = [
         (chosen.objective(free), none),
         (chosen.objective(SCREEN), none),
         (chosen.objective(WHOLE), none + 0.1),
     ]
-    assert penalty(chosen, searched(chosen), repaired(chosen, x), none)[0] > 0.0
-    for _ in range(3):
+    assert penalty(chosen, searched(chosen), Repair(chosen, beyond), none)[0] > 0.0
+    for x in (beyond, beyond, inside):
         direction = random.normal(size=x.size)
         step = 1e-7
         for objective, shift in objectives:
@@ -108,16 +111,11 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
             assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4, abs=1e-5)
 
 
-def repaired(problem, x):
-    center, swing = problem.coefficients(x[None])
-    return Repair(problem, center[0], swing[0])
-
-
 def test_the_repair_of_a_descent_is_that_of_decoding(problem):
     X = np.random.default_rng(5).uniform(-1.5, 1.5, (5, problem.n_design))
     candidates = decode(problem, X)
     for k, x in enumerate(X):
-        one = repaired(problem, x)
+        one = Repair(problem, x)
         assert np.allclose(one.center, candidates.center[k], atol=1e-12)
         assert np.allclose(one.swing, candidates.swing[k], atol=1e-12)
 

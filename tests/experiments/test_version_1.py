@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from excitor.design.motion import run_data
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.run_data import run_data
 from excitor.experiments.design_json import parse_design
 from excitor.experiments.manifest import InvalidManifest, expected_of, parse_manifest, read_manifest
 from excitor.robots.errors import ExcitorError
