@@ -310,7 +310,7 @@ seen = set()
 
 def note(frame, event, _):
     name = frame.f_code.co_filename
-    if event == "call" and name not in seen and not importing(frame):
+    if event == "call" and frame.f_back is not None and name not in seen and not importing(frame):  # compiled: no caller
         seen.add(name)
 
 def importing(frame):
