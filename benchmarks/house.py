@@ -308,9 +308,9 @@ sys.argv = ["excitor", "design", folder, "--json"]
 from excitor.experiments.cli import main
 seen = set()
 
-def note(frame, event, _):
+def note(frame, event, _):  # compiled functions have no frame that calls them
     name = frame.f_code.co_filename
-    if event == "call" and frame.f_back is not None and name not in seen and not importing(frame):  # compiled: no caller
+    if event == "call" and frame.f_back is not None and name not in seen and not importing(frame):
         seen.add(name)
 
 def importing(frame):
