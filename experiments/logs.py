@@ -10,7 +10,7 @@ import numpy as np
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
-from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run, fields_of
 from excitor.experiments.log_formats import declared_for
 from excitor.experiments.manifest import (
     MANIFEST,
@@ -246,8 +246,6 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     their equations are thinned to it. A stated low-pass is compared with that band.
     """
     settings = campaign.content.processing
-    if campaign.content.matlab is not None:
-        return campaign, {}
     campaign, read = _read_apart(campaign)
     open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
     if settings.lowpass_hz is None:
@@ -274,7 +272,7 @@ def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, Measure
     runs: list[Run] = []
     read: dict[str, MeasuredSignals] = {}
     for run in campaign.content.run:
-        if run.program is not None:
+        if run.program is not None or fields_of(campaign.content, run) is not None:
             runs.append(run)
             continue
         measured = read_measured(campaign, run)
@@ -393,8 +391,9 @@ def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None 
 
 def _read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None) -> Samples:
     path = campaign.folder / run.log
-    if campaign.content.matlab is not None:
-        return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
+    fields = fields_of(campaign.content, run)
+    if fields is not None:
+        return read_matlab_means(path, Fields(**fields.model_dump()), run=run.name)
     settings = campaign.content.processing
     if measured is None:
         parts = _between_gaps(run, read_measured(campaign, run), path)
@@ -476,8 +475,8 @@ def _from_folder(step: Step, folder: Path) -> Step:
 
 def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
     """Read the log of a run without a program, on the joint side."""
-    assert campaign.content.log is not None
-    declared, robot, path = campaign.content.log, campaign.robot, campaign.folder / run.log
+    declared, robot, path = run.columns or campaign.content.log, campaign.robot, campaign.folder / run.log
+    assert declared is not None
     span = (run.from_s or 0.0, np.inf if run.to_s is None else run.to_s)
     log = read_log(path, declared, robot.joint_names, span)
     measured = joint_side(robot, log)

@@ -303,6 +303,22 @@ def declared_transform(robot: Robot, base: Base) -> FloatArray:
     return T
 
 
+def declared_names(robot: Robot) -> dict[str, str]:
+    """Name base parameters as the robot's declared set does, where each of both sets is one of the other."""
+    if robot.declared_base is None:
+        return {}
+    base, names = base_parameters(robot), layout(robot).names
+    try:
+        T = declared_transform(robot, base)
+    except RankDeficient:
+        return {}
+    one = np.count_nonzero(T, axis=1) == 1
+    if not one.all() or (np.count_nonzero(T, axis=0) != 1).any():
+        return {}
+    return {names[base.kept[int(np.argmax(row != 0.0))]]: name
+            for row, name in zip(T, robot.declared_base.names, strict=True)}  # fmt: skip
+
+
 def _within(row: FloatArray, rows: FloatArray) -> bool:
     """Return True if a row is a linear combination of rows."""
     if not row.any():
