@@ -479,7 +479,8 @@ def _runs_of_programs(folder: Path) -> list[Run]:
 
 def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:
     """Check what types cannot; a campaign that is only being designed needs no logs yet."""
-    problems = [*_robot_problems(folder, content.robot), *planning_problems(content)]
+    logs_alone = bool(content.run) and not any(run.program for run in content.run) and content.task == "payload"
+    problems = [*_robot_problems(folder, content.robot), *([] if logs_alone else planning_problems(content))]
     if stage == "design" and not content.run:
         return problems
     return [

@@ -186,12 +186,12 @@ def grouped(recording: Recording) -> Proposal:
         return found
     groups: dict[tuple[str, str], list[Channel]] = {}
     for channel in left:
-        kind = str(channel.kind or kind_of(words_of(channel.name)) or kind_of(stem)).replace("effort", "torque")
-        if kind in KINDS and channel.role != "reference":
+        kind = str(channel.kind or kind_of(words_of(channel.name)) or kind_of(stem) or "").replace("effort", "torque")
+        if kind in ("", *KINDS) and channel.role != "reference":
             rest = re.sub(r"\d+|\[.*?\]", "", channel.name) if channel.kind is None else channel.group
             groups.setdefault((kind, rest), []).append(channel)
     alone = {key for key, channels in groups.items() if len(channels) == 1}  # joints with names of their own
-    for kind in KINDS:
+    for kind in ("", *KINDS):
         many = [channels for key, channels in groups.items() if key[0] == kind and key not in alone]
         for channels in [*many, [c for key in groups if key in alone and key[0] == kind for c in groups[key]]]:
             if channels:
@@ -237,10 +237,10 @@ def _together(found: dict[Path, Proposal]) -> Proposal:
     if len(set(rows.values())) != 1 or len(rows) < len(found) or len(set(kinds)) < len(kinds):
         listed = ", ".join(f"{name} {n} rows" for name, n in rows.items())
         raise ExcitorError(
-            f"no file holds positions and torques or currents, and together they are no one motion ({listed or 'none'}); "
-            "give init the files of one motion, with equally many rows and a quantity each, named by file or headings"
+            "no file holds positions and torques or currents, and together they are no one motion "
+            f"({listed or 'none'}); give the files of one motion, with as many rows and a quantity each, named as such"
         )
-    main, *others = found.values()
+    main, *_ = found.values()
     for path, one in list(found.items())[1:]:
         for group in one.groups:
             group.file = path.name
@@ -251,8 +251,7 @@ def _together(found: dict[Path, Proposal]) -> Proposal:
 
 def settle(path: Path, found: Proposal, robot: Robot | None) -> None:
     """Judge the quantities of a log by their contents: which is which, the clock, units and sides."""
-    if [group.kind for group in found.groups] == [""]:
-        _split(path, found, robot)
+    _name(path, found, robot)
     _check_joints(path, found, robot)
     kinds = {group.kind: group for group in found.groups}
     q, v, effort = kinds.get("position"), kinds.get("velocity"), kinds.get("torque", kinds.get("current"))
@@ -276,9 +275,22 @@ def settle(path: Path, found: Proposal, robot: Robot | None) -> None:
         found.groups += [v] if fit > FITS and v.unit else []
 
 
+def _name(path: Path, found: Proposal, robot: Robot | None) -> None:
+    """Name columns whose headings name nothing: those beside named positions are torques, if they are as many."""
+    kinds = [group.kind for group in found.groups]
+    if set(kinds) == {""}:
+        _split(path, found, robot)
+    bare, counts = [g for g in found.groups if not g.kind], [len(g.columns) for g in found.groups if g.kind]
+    if len(bare) == 1 and len(bare[0].columns) in counts and not {"torque", "current"} & set(kinds):
+        bare[0].kind = "torque"
+        found.known.append(f"columns {bare[0].columns[0]} … are named as nothing known, and taken for torques")
+    found.groups = [group for group in found.groups if group.kind]
+
+
 def _split(path: Path, found: Proposal, robot: Robot | None) -> None:
     """Name columns without headings: blocks of as many as there are joints, by what is the derivative of what."""
-    (block,) = found.groups
+    columns, words = [column for group in found.groups for column in group.columns], found.groups[0].words
+    block = Group("", columns, np.column_stack([group.values for group in found.groups]), words)
     n = robot.n_joints if robot is not None else next((k for k in (6, 7) if len(block.columns) % k == 0), 0)
     if not n or len(block.columns) % n or not 2 <= len(block.columns) // n <= 4:
         have = f"has {len(block.columns)} columns of numbers without headings"
@@ -338,7 +350,8 @@ def _settle_clock(found: Proposal, q: Group, v: Group | None) -> None:
         rates = [1.0 / (step * f) for f in (1.0, np.pi / 180.0, 180.0 / np.pi) if step > 0.0]
         rate = next((rate for rate in rates if RATES[0] <= rate <= RATES[1]), 0.0) if fit > FITS else 0.0
         if not rate:
-            found.unknown.append("log.sample_rate_hz: no column is a time, and no velocities show the rate")
+            found.columns["sample_rate_hz"] = 0.0
+            found.unknown.append("log.sample_rate_hz: no column is a time, and no velocities show the rate: state it")
             return
         near = float(f"{rate:.2g}")
         found.rate = found.columns["sample_rate_hz"] = near if abs(near / rate - 1.0) < 0.02 else float(f"{rate:.5g}")

@@ -131,9 +131,12 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     if vague:
         said.append(f"Little more than the sign is known of {some(vague)}.")
     left = [row["name"] for row in rows if not row["kept"]]
-    if left:
+    reduction = evidence.model.reduction or {}
+    if reduction.get("mode") == "in-process":
+        said = [*process_words(reduction, len(rows)), *said]
+    elif left:
         said.append(f"Left out of the model, because the data do not need them: {some(left)}.")
-    if evidence.campaign.content.identify.acceptance == "validation":
+    if reduction.get("acceptance") == "validation":
         said.append(
             "The validation runs also decided which parameters stayed, so their error is no longer that of unseen data."
         )
@@ -146,6 +149,33 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
         )
     doubts = [_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
     return said + beyond_noise(evidence) + _alike(evidence) + doubts
+
+
+def process_words(reduction: Mapping[str, Any], n_params: int) -> list[str]:
+    """Say which parameters of a process' model stayed, which left, and why."""
+    judged = {"validation": "the validation runs", "training": "the runs fitted to"}
+    where = judged.get(reduction["acceptance"], "stretches held out in turn")
+    tried, hidden = reduction["decisions"], reduction["hidden"]
+    names = {one["name"]: f"{one['name']} ({one['declared']})" if one["declared"] else one["name"] for one in tried}
+    left = [f"{names[one['name']]} {100.0 * (one['ratio'] - 1.0):+.1f} %" for one in tried if not one["kept"]]
+    needed = [
+        f"{names[one['name']]} {100.0 * (one['ratio'] - 1.0):+.1f} % at {one['joint']}" for one in tried if one["kept"]
+    ]
+    limit = f"more than {100.0 * (reduction['tolerance'] - 1.0):.3g} %"
+    count = n_params - len(hidden) - len(left)
+    said = [
+        f"The model is of a process as it is, not of the arm: {count} of {n_params} parameters predict the torques of "
+        "motions like its own; their values stand for the others as well."
+    ]
+    said += [f"Its motion does not show, or not apart from others: {some(hidden)}."] if hidden else []
+    said += (
+        [f"Left because without them no joint's error on {where} grows by {limit}: {several(left)}."] if left else []
+    )
+    said += [f"Stayed because it would: {several(needed)}."] if needed else []
+    kept = reduction["essential"]
+    return said + (
+        [f"Never tried, as friction of joints that move or as the campaign says: {some(kept)}."] if kept else []
+    )
 
 
 def beyond_noise(evidence: Evidence) -> list[str]:
