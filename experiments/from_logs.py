@@ -6,8 +6,10 @@ them. What the logs do not show stands in the file as unknown, with the line to 
 
 import re
 import shutil
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +19,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE, OpenCampaign, open_campaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.init import begin
+from excitor.experiments.report.html import picked
 from excitor.identify.diagnose import several
 from excitor.identify.log import Channel, Log, Recording, Signal, joint_side
 from excitor.identify.logs.declared import KINDS, SECONDS, UNITS, ColumnMap, Side
@@ -33,24 +36,11 @@ RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
 FASTEST = 25.0  # rad/s or m/s, where no limit is known
 FITS = 0.97  # correlation of increments with a velocity
 SIZE = 2.5  # times: what the prior's gravity may be off
-_WORDS = {
-    "time": "time t timestamp timestamps stamp sec secs seconds clock",
-    "position": "q pos position positions angle angles ang theta enc encoder phi",
-    "velocity": "dq qd vel velocity velocities speed omega qdot dtheta",
-    "acceleration": "ddq qdd acc accel acceleration accelerations qddot",
-    "torque": "tau torque torques trq moment tq effort drehmoment",
-    "current": "current currents curr cur amp amps iq strom",
-    "other": "target cmd command commanded ref reference desired des setpoint goal soll planned error err temp "
-    "temperature ext external force model gravity tcp pose cart voltage status mode mark marker",
-}
-_KIND = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-_UNIT = {"deg": "deg", "degree": "deg", "degrees": "deg", "rad": "rad", "rev": "rev", "nm": "N m", "ma": "mA"}
+_TABLES = tomllib.loads((resources.files("excitor.experiments") / "headings.toml").read_text("utf-8"))
+_KIND, _UNIT = (
+    {word: name for name, words in _TABLES[key].items() for word in words.split()} for key in ("kinds", "units")
+)
 _MOTOR = {"motor", "rotor", "actuator"}
-_CHOICES: dict[str, list[tuple[str, Side]]] = {
-    "position": [("rad", "joint"), ("deg", "joint"), ("rad", "motor"), ("deg", "motor"), ("rev", "motor")],
-    "torque": [("N m", "joint"), ("N m", "motor"), ("mN m", "motor")],
-    "current": [("A", "motor"), ("mA", "motor")],
-}
 Choice = tuple[str, Side]
 
 
@@ -81,8 +71,7 @@ class Proposal:
     @property
     def table(self) -> dict[str, Any]:
         """The column map as in campaign.toml."""
-        keys = ("kind", "unit", "side", "columns", "file")
-        signals = [{key: getattr(group, key) for key in keys if getattr(group, key)} for group in self.groups]
+        signals = [picked(group, "kind unit side columns" + " file" * bool(group.file)) for group in self.groups]
         return self.columns if "format" in self.columns else {**self.columns, "signals": signals}
 
 
@@ -93,11 +82,8 @@ def begin_from_logs(
 
     Several files of one quantity each are one motion. Without a robot that line stays open.
     """
-    bags = [one for one in logs if (one / "metadata.yaml").exists()]
-    folders = [one for one in logs if one.is_dir() and one not in bags]
-    paths = [
-        path for one in logs for path in ([one] if one not in folders else sorted(filter(Path.is_file, one.iterdir())))
-    ]
+    bags = {one for one in logs if (one / "metadata.yaml").exists()}
+    paths = [path for one in logs for path in (sorted(one.glob("*.*")) if one.is_dir() and one not in bags else [one])]
     if not paths or len({path.name for path in paths}) < len(paths):
         raise ExcitorError(f"--from-logs: names {'two files of one name' if paths else 'no files'}")
     found = {path: grouped(read_raw(path)) for path in paths}
@@ -108,10 +94,10 @@ def begin_from_logs(
         for path in paths:
             own = folder / "logs" / path.name
             own.parent.mkdir(parents=True, exist_ok=True)
-            if own.exists() and not own.samefile(path):
-                raise ExcitorError(f"{own}: exists already, and is not {path}; rename one")
             if not own.exists():
                 (shutil.copytree if path.is_dir() else shutil.copyfile)(path, own)
+            elif not own.samefile(path):
+                raise ExcitorError(f"{own}: exists already, and is not {path}; rename one")
     except ExcitorError:
         if source is not None:
             (folder / FILE).unlink()
@@ -130,13 +116,12 @@ def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: st
     joints = {path.name: len(one.groups[0].columns) for path, one in found.items()}
     if len(set(joints.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in joints.items())
-        raise ExcitorError(
-            f"logs are of robots with unlike numbers of joints: {listed}; begin a campaign for each robot"
-        )
-    first, names = next(iter(found.values())), list(found)
-    runs: list[dict[str, Any]] = [{"name": path.stem, "log": f"logs/{path.name}"} for path in names]
-    for run, one in zip(runs, found.values(), strict=True):
-        run |= {"columns": one.table} if one.table != first.table else {}
+        raise ExcitorError(f"logs are of robots with unlike joints: {listed}; begin a campaign for each robot")
+    first = next(iter(found.values()))
+    runs: list[dict[str, Any]] = [
+        {"name": path.stem, "log": f"logs/{path.name}"} | ({"columns": one.table} if one.table != first.table else {})
+        for path, one in found.items()
+    ]
     if len(runs) > 1 and task == "arm":
         runs[-1]["role"] = "validate"
     lines = ["robot: excitor robots lists names; or write a robot file in this folder"] * (campaign is None)
@@ -160,8 +145,10 @@ def words_of(name: str) -> list[str]:
 
 def kind_of(words: Sequence[str]) -> str | None:
     """Find the quantity that words name; references and quantities of no joint are "other"."""
-    kinds = [_KIND[word] for word in words if word in _KIND]
-    return "other" if "other" in kinds else next((kind for kind in kinds if kind != "time"), None)
+    kinds = [_KIND[word] for word in words if _KIND.get(word, "time") != "time"]
+    if "other" in kinds:
+        return "other"
+    return next((kind for kind in kinds if kind != "current"), kinds[0] if kinds else None)  # current_q is a position
 
 
 def grouped(recording: Recording) -> Proposal:
@@ -184,21 +171,18 @@ def grouped(recording: Recording) -> Proposal:
         found.columns["header"] = False
         found.groups = [Group(kind_of(stem) or "", [int(c.name) for c in left], _table(left), set(stem))]
         return found
-    groups: dict[tuple[str, str], list[Channel]] = {}
+    kinds: dict[str, dict[str, list[Channel]]] = {}
     for channel in left:
         kind = str(channel.kind or kind_of(words_of(channel.name)) or kind_of(stem) or "").replace("effort", "torque")
         if kind in ("", *KINDS) and channel.role != "reference":
             rest = re.sub(r"\d+|\[.*?\]", "", channel.name) if channel.kind is None else channel.group
-            groups.setdefault((kind, rest), []).append(channel)
-    alone = {key for key, channels in groups.items() if len(channels) == 1}  # joints with names of their own
-    for kind in ("", *KINDS):
-        many = [channels for key, channels in groups.items() if key[0] == kind and key not in alone]
-        for channels in [*many, [c for key in groups if key in alone and key[0] == kind for c in groups[key]]]:
-            if channels:
-                side = next((side for side in ("joint", "motor") if channels[0].side == side), None)
-                words = {*words_of(channels[0].name), *stem}
-                names: list[str | int] = [channel.name for channel in channels]
-                found.groups.append(Group(kind, names, _table(channels), words, channels[0].unit, side))
+            kinds.setdefault(kind, {}).setdefault(rest, []).append(channel)
+    for kind, parts in kinds.items():
+        alike = [channels for channels in parts.values() if len(channels) > 1]
+        for channels in alike or [[channel for part in parts.values() for channel in part]]:  # joints with names
+            side = next((side for side in ("joint", "motor") if channels[0].side == side), None)
+            words, names = {*words_of(channels[0].name), *stem}, [channel.name for channel in channels]
+            found.groups.append(Group(kind, [*names], _table(channels), words, channels[0].unit, side))
     return found
 
 
@@ -217,7 +201,7 @@ def _is_time(channel: Channel, bare: bool) -> bool:
     words = words_of(channel.name)
     called = bare or (bool(words) and _KIND.get(words[0]) == "time" and kind_of(words) is None)
     steps = np.diff(channel.values)
-    return bool(called and len(steps) > 2 and (steps >= 0.0).all() and np.median(steps) > 0.0)
+    return bool(called and len(steps) > 2 and (steps >= 0.0).all() and np.quantile(steps, 0.9) < 3.0 * np.median(steps))
 
 
 def _table(channels: Sequence[Channel]) -> FloatArray:
@@ -289,19 +273,17 @@ def _name(path: Path, found: Proposal, robot: Robot | None) -> None:
 
 def _split(path: Path, found: Proposal, robot: Robot | None) -> None:
     """Name columns without headings: blocks of as many as there are joints, by what is the derivative of what."""
-    columns, words = [column for group in found.groups for column in group.columns], found.groups[0].words
-    block = Group("", columns, np.column_stack([group.values for group in found.groups]), words)
-    n = robot.n_joints if robot is not None else next((k for k in (6, 7) if len(block.columns) % k == 0), 0)
-    if not n or len(block.columns) % n or not 2 <= len(block.columns) // n <= 4:
-        have = f"has {len(block.columns)} columns of numbers without headings"
+    columns = [column for group in found.groups for column in group.columns]
+    values, words = np.column_stack([group.values for group in found.groups]), found.groups[0].words
+    n = robot.n_joints if robot is not None else next((k for k in (6, 7) if len(columns) % k == 0), 0)
+    if not n or len(columns) % n or not 2 <= len(columns) // n <= 4:
+        have = f"has {len(columns)} columns of numbers without headings"
         raise InvalidLog(path, f"{have}, expected two to four times the {n or 'number of'} joints; write headings")
-    places = [slice(k, k + n) for k in range(0, len(block.columns), n)]
-    groups = [Group("", block.columns[at], block.values[:, at], block.words) for at in places]
+    places = [slice(k, k + n) for k in range(0, len(columns), n)]
+    groups = [Group("", columns[at], values[:, at], words) for at in places]
     after = {a: b for a, b in product(groups, groups) if a is not b and _derivative(a, b)[1] > FITS}
-    smooth = sorted(
-        groups, key=lambda group: np.median(np.diff(group.values, n=2, axis=0).std(axis=0) / group.values.std())
-    )
-    q: Group | None = next((group for group in after if group not in after.values()), smooth[0])
+    smooth = min(groups, key=lambda g: float(np.median(np.diff(g.values, n=2, axis=0).std(axis=0) / g.values.std())))
+    q: Group | None = next((group for group in after if group not in after.values()), smooth)
     for kind in ("position", "velocity", "acceleration"):
         if q is not None:
             q.kind, q = kind, after.get(q)
@@ -377,15 +359,17 @@ def _settle_units(found: Proposal, q: Group, effort: Group, robot: Robot | None)
         effort.why = f"so they carry the weight of {robot.name}"
     elif not effort.words & {*_UNIT, *_MOTOR, "joint"}:
         effort.why = "unknown: neither the log nor known masses show unit and side"
-        found.unknown.append(
-            f"log.signals {effort.kind}: unit {effort.unit}, side {effort.side} are a guess; check them"
-        )
+        found.unknown.append(f"log.signals {effort.kind}: unit {effort.unit}, side {effort.side} are a guess: check")
 
 
 def _choices(group: Group) -> list[Choice]:
     """List the units and sides that a group may have, those of its headings first."""
     called, motor = {_UNIT.get(word) for word in group.words}, bool(group.words & _MOTOR)
-    options = [one for one in _CHOICES[group.kind] if group.side in (None, one[1]) and (one[1] == "motor" or not motor)]
+    options = [
+        one
+        for one in (tuple(x) for x in _TABLES["choices"][group.kind])
+        if group.side in (None, one[1]) and (one[1] == "motor" or not motor)
+    ]
     if group.unit is not None:
         return [(group.unit, side) for side in dict.fromkeys(side for _, side in options)]
     return sorted(options, key=lambda one: one[0] not in called)
