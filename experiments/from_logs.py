@@ -1,6 +1,6 @@
 """`excitor init --from-logs`: what logs hold, judged by their headings and by what robots do, as a campaign.toml.
 
-Headings propose quantities, units and sides; derivatives, speeds, limits and the gravity of the robot's model judge
+Headings propose quantities, units and sides; derivatives, speeds, limits and the masses of the robot's model judge
 them. What the logs do not show stands in the file as unknown, with the line to complete.
 """
 
@@ -25,17 +25,19 @@ from excitor.identify.log import Channel, Log, Recording, Signal, joint_side
 from excitor.identify.logs.declared import KINDS, SECONDS, UNITS, ColumnMap, Side
 from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.identify.logs.read import recording_log
+from excitor.identify.signals import differentiate, lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.write import toml_text
 from excitor.robots.parameters import prior
-from excitor.robots.robot import Robot, posture
+from excitor.robots.robot import Motion, Robot, posture
 
 RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
 FASTEST = 25.0  # rad/s or m/s, where no limit is known
 FITS = 0.97  # correlation of increments with a velocity
-SIZE = 2.5  # times: what the prior's gravity may be off
+SIZE = 2.5  # times: what the prior's torques may be off
+SMOOTH, MOST = 10.0, 20_000  # Hz, and samples, of what is compared with them
 _TABLES = tomllib.loads((resources.files("excitor.experiments") / "headings.toml").read_text("utf-8"))
 _KIND, _UNIT = (
     {word: name for name, words in _TABLES[key].items() for word in words.split()} for key in ("kinds", "units")
@@ -341,11 +343,11 @@ def _settle_clock(found: Proposal, q: Group, v: Group | None) -> None:
 
 
 def _settle_units(found: Proposal, q: Group, effort: Group, robot: Robot | None) -> None:
-    """Choose units and sides that a robot can have; of several, those at which its model carries its own weight."""
+    """Choose units and sides that a robot can have; of several, those at which its model moves its masses."""
     rate = found.rate or 100.0
     fits = [one for one in _choices(q) if _plausible(robot, q.values, rate, one)]
     pairs = list(product(fits or _choices(q)[:1], _choices(effort)))
-    off = {pair: _weight_off(robot, q, effort, pair) for pair in pairs}
+    off = {pair: _off(robot, q, effort, found.rate, pair) for pair in pairs}
     best = min(pairs, key=off.__getitem__)
     sure = off[best] < np.log(SIZE)
     (q.unit, q.side), (effort.unit, effort.side) = best if sure else pairs[0]
@@ -356,7 +358,7 @@ def _settle_units(found: Proposal, q: Group, effort: Group, robot: Robot | None)
     if not fits:
         found.unknown.append("log.signals position: no unit keeps the limits of the robot; state unit and side")
     if sure and robot is not None:
-        effort.why = f"so they carry the weight of {robot.name}"
+        effort.why = f"so they move the masses of {robot.name}"
     elif not effort.words & {*_UNIT, *_MOTOR, "joint"}:
         effort.why = "unknown: neither the log nor known masses show unit and side"
         found.unknown.append(f"log.signals {effort.kind}: unit {effort.unit}, side {effort.side} are a guess: check")
@@ -397,19 +399,23 @@ def _plausible(robot: Robot | None, q: FloatArray, rate: float, one: Choice) -> 
     return bool(((at >= low - room) & (at <= high + room)).all() and _speed(at, rate, "rad") < 2.0 * fastest)
 
 
-def _weight_off(robot: Robot | None, q: Group, effort: Group, pair: tuple[Choice, Choice]) -> float:
-    """Compare torques with the gravity of the robot's model: |log| of their ratio, inf where none is seen."""
+def _off(robot: Robot | None, q: Group, effort: Group, rate: float, pair: tuple[Choice, Choice]) -> float:
+    """Compare torques with those of the robot's model: |log| of their ratio, inf where they do not look alike."""
     if robot is None or not robot.known.any():
         return float("inf")
-    rows, (unit, side) = slice(None, None, max(1, len(q.values) // 2000)), pair[1]
     kind: Literal["torque", "current"] = "current" if effort.kind == "current" else "torque"
+    rows, (unit, side) = slice(MOST), pair[1]
     try:
         signal = Signal(kind, side, effort.values[rows] * UNITS[kind][unit])
         at, tau = _at_joints(robot, q.values[rows], pair[0], signal)
+        motion = posture(at)
+        if rate:
+            at = lowpass(at, sample_rate_hz=rate, cutoff_hz=min(SMOOTH, 0.2 * rate))
+            dq = differentiate(at, sample_rate_hz=rate)
+            motion = Motion(at, dq, differentiate(dq, sample_rate_hz=rate))
     except (InvalidLog, ValueError):
         return float("inf")
-    g = rigid_torque(robot, posture(at), prior(robot))
-    a, b = (x - x.mean(axis=0) for x in (g, tau))
+    a, b = (x - x.mean(axis=0) for x in (rigid_torque(robot, motion, prior(robot)), tau))
     own, other = np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0)
     seen = (own > 0.05 * np.linalg.norm(a)) & ((a * b).sum(axis=0) > 0.5 * own * other)
     ratio = (a * b).sum(axis=0)[seen] / own[seen] ** 2

@@ -208,7 +208,7 @@ def test_the_command_prints_what_it_found(signals, tmp_path):
 def test_a_public_recording_becomes_a_model(tmp_path):
     if not XMATE.is_dir():
         pytest.skip(f"{XMATE} is not here; it is a public recording that is not part of this repository")
-    (tmp_path / "seven.toml").write_text(XMATE_TOML)
+    (tmp_path / "seven.toml").write_text(XMATE_TOML + '[friction]\nterms = ["viscous", "coulomb", "offset"]\n')
     path, found = begin_from_logs(tmp_path / "cell", sorted(XMATE.glob("*.txt")), str(tmp_path / "seven.toml"))
     assert len(found.unknown) == 1, "unit and side of the torques, for want of known masses"
     assert identify(open_campaign(path.parent)).same_run.model.relative_total < 0.05
