@@ -19,6 +19,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE, OpenCampaign, open_campaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.init import begin
+from excitor.experiments.logs import FASTEST_JOINT, RATES
 from excitor.experiments.report.html import picked
 from excitor.identify.diagnose import several
 from excitor.identify.log import Channel, Log, Recording, Signal, joint_side
@@ -33,8 +34,6 @@ from excitor.robots.files.write import toml_text
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot, posture
 
-RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
-FASTEST = 25.0  # rad/s or m/s, where no limit is known
 FITS = 0.97  # correlation of increments with a velocity
 SIZE = 2.5  # times: what the prior's torques may be off
 SMOOTH, MOST = 10.0, 20_000  # Hz, and samples, of what is compared with them
@@ -80,10 +79,7 @@ class Proposal:
 def begin_from_logs(
     folder: Path, logs: Sequence[Path], source: str | None = None, task: Literal["arm", "payload"] = "arm"
 ) -> tuple[Path, Proposal]:
-    """Begin a campaign whose runs are logs, which are copied into its folder; return what was found out of them.
-
-    Several files of one quantity each are one motion. Without a robot that line stays open.
-    """
+    """Begin a campaign whose runs are logs, which are copied into its folder; return what was found out of them."""
     bags = {one for one in logs if (one / "metadata.yaml").exists()}
     paths = [path for one in logs for path in (sorted(one.glob("*.*")) if one.is_dir() and one not in bags else [one])]
     if not paths or len({path.name for path in paths}) < len(paths):
@@ -111,7 +107,10 @@ def begin_from_logs(
 def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: str) -> tuple[str, Proposal]:
     """Judge what logs hold, and write a campaign.toml of them; with the first one's proposal, and all unknowns."""
     robot = None if campaign is None else campaign.robot
-    if len(found) > 1 and not any(_whole(one) for one in found.values()):
+    kinds = [{group.kind for group in one.groups} for one in found.values()]
+    if len(found) > 1 and not any(
+        "" in own or own >= {"position", "torque"} or own >= {"position", "current"} for own in kinds
+    ):
         found = {next(iter(found)): _together(found)}
     for path, one in found.items():
         settle(path, one, robot)
@@ -129,13 +128,12 @@ def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: st
     lines = ["robot: excitor robots lists names; or write a robot file in this folder"] * (campaign is None)
     lines += ["run: state loaded = true or false in each, and prior, the arm's model.json"] * (task == "payload")
     first.unknown = list(dict.fromkeys([*lines, *(line for one in found.values() for line in one.unknown)]))
-    data = {"robot": "ROBOT" if campaign is None else campaign.content.robot, "log": first.table, "run": runs}
     head = ["Of logs. What they do not show is unknown; complete it, then: excitor identify DIR", *first.known]
     head += [f"unknown: {line}" for line in first.unknown]
-    reasons = {group.kind: group.why for group in first.groups}
+    reasons = {group.kind: group.why for group in first.groups} | {None: ""}
+    data = {"robot": "ROBOT" if campaign is None else campaign.content.robot, "task": task, "log": first.table}
     text = toml_text(
-        data | ({"task": task} if task != "arm" else {}),
-        lambda path, entry, key, _: reasons.get((entry or {}).get("kind", ""), "") if key == "unit" else "",
+        data | {"run": runs}, lambda _, entry, key, __: reasons.get((entry or {}).get("kind"), "") * (key == "unit")
     )
     return "".join(f"# {line}\n" for line in head) + text, first
 
@@ -209,11 +207,6 @@ def _is_time(channel: Channel, bare: bool) -> bool:
 def _table(channels: Sequence[Channel]) -> FloatArray:
     n = min(len(channel.values) for channel in channels)
     return np.column_stack([channel.values[:n] for channel in channels])
-
-
-def _whole(found: Proposal) -> bool:
-    kinds = {group.kind for group in found.groups}
-    return "" in kinds or ("position" in kinds and bool(kinds & {"torque", "current"}))
 
 
 def _together(found: dict[Path, Proposal]) -> Proposal:
@@ -391,11 +384,11 @@ def _at_joints(robot: Robot, q: FloatArray, of_q: Choice, effort: Signal) -> tup
 def _plausible(robot: Robot | None, q: FloatArray, rate: float, one: Choice) -> bool:
     """Return True if positions of a unit and side keep the limits of the robot, and its speeds."""
     if robot is None:
-        return one[1] == "joint" and _speed(q, rate, one[0]) < FASTEST
+        return one[1] == "joint" and _speed(q, rate, one[0]) < FASTEST_JOINT
     at, _ = _at_joints(robot, q, one, Signal("torque", "joint", np.zeros(q.shape)))
     low, high = robot.limits.position.T
     room = 0.1 * np.where(np.isfinite(high - low), high - low, 0.0)
-    fastest = float(np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, FASTEST).max())
+    fastest = float(np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, FASTEST_JOINT).max())
     return bool(((at >= low - room) & (at <= high + room)).all() and _speed(at, rate, "rad") < 2.0 * fastest)
 
 

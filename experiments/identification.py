@@ -27,21 +27,12 @@ from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
 from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
-from excitor.identify.diagnose import Finding, diagnose, moving_joints, several, usable
+from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals, believing
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
-from excitor.identify.methods import (
-    SIMULATING,
-    Answer,
-    Problem,
-    Weighting,
-    affordable_sensitivity,
-    answer,
-    folds,
-    wls_sigma,
-)
+from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
@@ -49,7 +40,7 @@ from excitor.identify.signals import decimate
 from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
-from excitor.robots.base import base_parameters, declared_names, lost_when_locked, random_motion, regroupings
+from excitor.robots.base import base_parameters, declared_names, random_motion, regroupings
 from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
@@ -222,7 +213,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     if found.estimate is None or found.intervals is None:
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
-    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}{_left(found)}")
+    said = f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}"
+    tell(said + _left(found.reduction))
     intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
     doubtful = impossible_values(campaign.robot, intervals, examined.training)
     findings = (*examined.findings, *allowed(doubtful, settings.allow))
@@ -257,11 +249,9 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     )
 
 
-def _left(found: Answer) -> str:
-    if found.reduction is None:
-        return ""
-    hidden, removed = (len(names) for names in (found.reduction.hidden, found.reduction.removed))
-    return f"; {hidden} are hidden by the motion, and its torques do not need {removed}"
+def _left(reduction: Reduction | None) -> str:
+    said = "; {} are hidden by the motion, and its torques do not need {}"
+    return "" if reduction is None else said.format(len(reduction.hidden), len(reduction.removed))
 
 
 # on unseen data: errors, their excess over the prior's, and what the estimate's own covariance explains of them
@@ -413,21 +403,19 @@ def with_mode(campaign: OpenCampaign, runs: dict[str, Samples]) -> tuple[OpenCam
     It is in-process by default where joints stand still in all logs of a campaign that has no plan. All equations count
     then where friction is smooth, and parameters leave by what runs to validate on, or held-out stretches, show.
     """
-    settings, robot = campaign.content.identify, campaign.robot
-    if settings.mode is None and not _is_process(campaign, runs):
-        settings = settings.model_copy(update={"mode": "full"})
-    if settings.mode == "full":
-        return replace(campaign, content=campaign.content.model_copy(update={"identify": settings})), runs
-    validated = any(run.role == "validate" for run in campaign.content.run)
-    acceptance = settings.acceptance or ("validation" if validated else "cross-validated")
-    update = {"mode": IN_PROCESS, "acceptance": acceptance, "consistent": False}
-    processing = campaign.content.processing
-    if all(term.width > 0.0 for term in robot.drive.friction if friction_model(term).reverses):
-        rows = {"dead_zone_percent", "settling_s"} - processing.model_fields_set
-        processing = processing.model_copy(update=dict.fromkeys(rows, 0.0))
+    settings, processing, robot = campaign.content.identify, campaign.content.processing, campaign.robot
+    mode = settings.mode or (IN_PROCESS if _is_process(campaign, runs) else "full")
+    update: dict[str, Any] = {"mode": mode}
+    if mode == IN_PROCESS:
+        validated = any(run.role == "validate" for run in campaign.content.run)
+        update["acceptance"] = settings.acceptance or ("validation" if validated else "cross-validated")
+        update["consistent"] = False
+        if all(term.width > 0.0 for term in robot.drive.friction if friction_model(term).reverses):
+            rows = {"dead_zone_percent", "settling_s"} - processing.model_fields_set
+            processing = processing.model_copy(update=dict.fromkeys(rows, 0.0))
+        runs = {name: _held(robot, run) for name, run in runs.items()}
     content = {"identify": settings.model_copy(update=update), "processing": processing}
-    held = {name: _held(robot, run) for name, run in runs.items()}
-    return replace(campaign, content=campaign.content.model_copy(update=content)), held
+    return replace(campaign, content=campaign.content.model_copy(update=content)), runs
 
 
 def _is_process(campaign: OpenCampaign, runs: Mapping[str, Samples]) -> bool:
@@ -439,8 +427,8 @@ def _is_process(campaign: OpenCampaign, runs: Mapping[str, Samples]) -> bool:
     if planned or not own or settings.method != "wls" or settings.essential_ratio is not None:
         return False
     moving = np.any([moving_joints(robot, run) for run in own], axis=0)
-    moving |= np.isin(robot.joint_names, content.locked)
-    live = np.any([np.ptp(run.motion.q, axis=0) > 0.0 for run in own], axis=0)
+    moving |= np.isin(robot.joint_names, [*content.locked, *(robot.joint_names[j] for j in robot.locked)])
+    live = moving | np.any([np.ptp(run.motion.q, axis=0) > 0.0 for run in own], axis=0)
     return bool(moving.any() and not moving.all() and live.all())
 
 
@@ -448,10 +436,10 @@ def _held(robot: Robot, run: Samples) -> Samples:
     still = ~moving_joints(robot, run)
     if run.static or not still.any():
         return run
-    q, dq, ddq = (np.where(still, x, y) for x, y in zip((run.motion.q.mean(axis=0), 0.0, 0.0),
-                  (run.motion.q, run.motion.dq, run.motion.ddq), strict=True))  # fmt: skip
+    q, *rest = (np.where(still, at, getattr(run.motion, key)) for key, at in
+                (("q", run.motion.q.mean(axis=0)), ("dq", 0.0), ("ddq", 0.0)))  # fmt: skip
     names = ", ".join(name for name, at_rest in zip(robot.joint_names, still, strict=True) if at_rest)
-    return replace(run, motion=Motion(q, dq, ddq), steps=(*run.steps, Step("hold joints at rest", {"joints": names})))
+    return replace(run, motion=Motion(q, *rest), steps=(*run.steps, Step("hold joints at rest", {"joints": names})))
 
 
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
@@ -569,19 +557,12 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
 def without_rest(robot: Robot, runs: Sequence[Samples]) -> tuple[Robot, tuple[Finding, ...]]:
     """Lock the joints that stand still in all runs, and say what the runs therefore do not show."""
     moving = [run for run in runs if not run.static]
-    still = np.all([~moving_joints(robot, run) for run in moving], axis=0) & bool(moving)
-    held = {j: float(moving[0].motion.q[:, j].mean()) for j in np.flatnonzero(still).tolist() if j not in robot.locked}
-    found: list[Finding] = []
-    for j, place in held.items():
-        lost = lost_when_locked(robot, {j: place}).lost
-        name = robot.joint_names[j]
-        sentence = (
-            f"joint {name} stands still in every run, so that {several(lost)} are not known, and its own torque is not "
-            "modelled: the model is of motions that leave it there"
-        )
-        remedy = "record a run that moves it to model it as well"
-        found.append(Finding("doubtful", "at rest", sentence, remedy, {"joint": name, "parameters": lost}))
-    return replace(robot, locked={**robot.locked, **held}), tuple(found)
+    still = list(check_moving(robot, moving)) if moving else []
+    more = ", and its own torque is not modelled: the model is of motions that leave it there"
+    remedy = "record a run that moves it to model it as well"
+    found = (replace(f, level="doubtful", what="at rest", sentence=f.sentence + more, remedy=remedy) for f in still)
+    places = [robot.joint_names.index(str(f.data["joint"])) for f in still]
+    return replace(robot, locked={**robot.locked, **{j: float(moving[0].motion.q[0, j]) for j in places}}), tuple(found)
 
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -705,12 +686,11 @@ def preset(campaign: OpenCampaign, training: Sequence[Samples]) -> tuple[str, ..
     if stated is None:
         return tuple(name for name in names if name in moved)
     called = {**{declared: name for name, declared in declared_names(robot).items()}, **{name: name for name in names}}
-    wrong = [name for name in stated if name != "friction" and name not in called]
-    if wrong:
-        more = f"expected friction, or base parameters: {choice(wrong[0], list(called))}"
-        raise ExcitorError(f"identify.essential: no parameter is named {wrong[0]!r}; {more}")
-    friction = {term.parameter for term in robot.drive.friction} if "friction" in stated else set()
-    return tuple(name for name in names if name in friction | {called.get(one) for one in stated})
+    for name in stated:
+        if name not in called:
+            more = f"expected base parameters: {choice(name, list(called))}"
+            raise ExcitorError(f"identify.essential: no parameter is named {name!r}; {more}")
+    return tuple(name for name in names if name in {called[one] for one in stated})
 
 
 def fit_consistent(
@@ -947,15 +927,10 @@ def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     """Write which parameters were eliminated by sensitivity, and on which data that was decided."""
     if result.reduction is None:
         return None
-    declared = declared_names(result.campaign.robot)
-    decisions = [{**asdict(one), "declared": declared.get(one.name)} for one in result.reduction.decisions]
-    more = {
-        "mode": result.campaign.content.identify.mode,
-        "hidden": list(result.reduction.hidden),
-        "essential": list(result.reduction.rule.essential),
-        "full": {"parameters": len(result.reduction.full.names), "condition": result.reduction.full.condition},
-    }
-    return picked(result.reduction.rule, "acceptance tolerance weights") | {"decisions": decisions} | more
+    declared, found = declared_names(result.campaign.robot), result.reduction
+    decisions = [{**asdict(one), "declared": declared.get(one.name)} for one in found.decisions]
+    said = picked(found.rule, "acceptance tolerance weights essential") | picked(found, "hidden")
+    return {"mode": result.campaign.content.identify.mode, **said, "decisions": decisions}
 
 
 def validation_data(validation: Validation) -> dict[str, Any]:

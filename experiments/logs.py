@@ -180,8 +180,8 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
 POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
 FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
-_RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
-_FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
+RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
+FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
 _SHORTEST = 1.0  # s between two gaps, that are worth a run
 _STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
 REACH = 0.8  # periods of its cut-off, that a thinning filter spreads reversals of friction by
@@ -497,11 +497,11 @@ def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) ->
         return ""
     speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
     turning = ~robot.mechanism.prismatic
-    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
-    odd = "time_unit" not in declared.model_fields_set and not _RATES[0] <= rate <= _RATES[1]
+    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, FASTEST_JOINT)
+    odd = "time_unit" not in declared.model_fields_set and not RATES[0] <= rate <= RATES[1]
     if declared.time is not None and odd:
         for unit, seconds in SECONDS.items():
-            if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
+            if unit != "s" and RATES[0] <= rate / seconds <= RATES[1] and (speed / seconds <= 3.0 * limits).all():
                 return (
                     f"stamps are {1.0 / rate:.4g} s apart and joints no faster than {speed.max():.2g} rad/s: they look "
                     f'like {unit}; add this line to [log]: time_unit = "{unit}" (or "s", if that is what they are)'

@@ -12,6 +12,7 @@ import numpy as np
 from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
 from excitor.identify.regression import Regression, pick_columns, pick_rows, segments
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import independent_columns
 from excitor.robots.errors import RankDeficient
 
 Acceptance = Literal["training", "validation", "cross-validated"]
@@ -146,26 +147,15 @@ def in_process(training: Regression, rule: Rule, validation: Regression | None =
 
 def shown(regression: Regression, folds: int = 1) -> tuple[str, ...]:
     """Choose columns that are independent, without any of the segments of time too, by falling sensitivity."""
-    size = np.abs(regression.W).mean(axis=0)
-    fold = segments(regression, folds)
-    names = list(regression.names)
+    fold, kept = segments(regression, folds), np.ones(len(regression.names), dtype=bool)
+    order = np.argsort(-np.abs(regression.W).mean(axis=0), kind="stable")
     for left_out in range(folds):
-        rows = fold != left_out if folds > 1 else np.ones(len(regression), dtype=bool)
-        columns = {name: regression.W[rows, regression.names.index(name)] for name in names}
-        basis = np.empty((np.count_nonzero(rows), 0))
-        for k in np.argsort(-size, kind="stable"):
-            name = regression.names[k]
-            if name not in columns:
-                continue
-            rest, norm = columns[name], float(np.linalg.norm(columns[name]))
-            for _ in range(2):  # once is not orthogonal enough
-                rest = rest - basis @ (basis.T @ rest)
-            left = float(np.linalg.norm(rest))
-            if left > SEPARATE * norm and norm > EXACT * np.sqrt(len(rest)) * size.max():
-                basis = np.column_stack([basis, rest / left])
-            else:
-                names.remove(name)
-    return tuple(names)
+        R = np.linalg.qr(regression.W[(fold != left_out) | (folds == 1)], mode="r")
+        norms = np.linalg.norm(R, axis=0)
+        there = [int(k) for k in order if kept[k] and norms[k] > EXACT * norms.max()]
+        kept[:] = False
+        kept[independent_columns(R / np.where(norms > 0.0, norms, 1.0), there, SEPARATE)[0]] = True
+    return tuple(name for name, keep in zip(regression.names, kept, strict=True) if keep)
 
 
 def by_repetitions(regression: Regression, estimate: Estimate) -> tuple[Estimate, FloatArray]:

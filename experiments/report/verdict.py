@@ -153,29 +153,25 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
 
 def process_words(reduction: Mapping[str, Any], n_params: int) -> list[str]:
     """Say which parameters of a process' model stayed, which left, and why."""
-    judged = {"validation": "the validation runs", "training": "the runs fitted to"}
-    where = judged.get(reduction["acceptance"], "stretches held out in turn")
-    tried, hidden = reduction["decisions"], reduction["hidden"]
-    names = {one["name"]: f"{one['name']} ({one['declared']})" if one["declared"] else one["name"] for one in tried}
-    left = [f"{names[one['name']]} {100.0 * (one['ratio'] - 1.0):+.1f} %" for one in tried if not one["kept"]]
-    needed = [
-        f"{names[one['name']]} {100.0 * (one['ratio'] - 1.0):+.1f} % at {one['joint']}" for one in tried if one["kept"]
-    ]
-    limit = f"more than {100.0 * (reduction['tolerance'] - 1.0):.3g} %"
-    count = n_params - len(hidden) - len(left)
-    said = [
+    tried, hidden, kept = (reduction[key] for key in ("decisions", "hidden", "essential"))
+    where = "the validation runs" if reduction["acceptance"] == "validation" else "held-out stretches"
+    told: dict[bool, list[str]] = {True: [], False: []}
+    for one in tried:
+        name = f"{one['name']} ({one['declared']})" if one["declared"] else one["name"]
+        told[one["kept"]].append(f"{name} {100.0 * (one['ratio'] - 1.0):+.1f} % at {one['joint']}")
+    limit = f"without them a joint's error on {where} grows by {{}} {100.0 * (reduction['tolerance'] - 1.0):.3g} %"
+    said = {
+        "Its motion does not show, or not apart from others": some(hidden) if hidden else "",
+        f"Left, as {limit.format('at most')}": several(told[False]) if told[False] else "",
+        f"Stayed, as {limit.format('more than')}": several(told[True]) if told[True] else "",
+        "Never tried, as friction of joints that move or as the campaign says": some(kept) if kept else "",
+    }
+    count = n_params - len(hidden) - len(told[False])
+    first = (
         f"The model is of a process as it is, not of the arm: {count} of {n_params} parameters predict the torques of "
         "motions like its own; their values stand for the others as well."
-    ]
-    said += [f"Its motion does not show, or not apart from others: {some(hidden)}."] if hidden else []
-    said += (
-        [f"Left because without them no joint's error on {where} grows by {limit}: {several(left)}."] if left else []
     )
-    said += [f"Stayed because it would: {several(needed)}."] if needed else []
-    kept = reduction["essential"]
-    return said + (
-        [f"Never tried, as friction of joints that move or as the campaign says: {some(kept)}."] if kept else []
-    )
+    return [first, *(f"{reason}: {names}." for reason, names in said.items() if names)]
 
 
 def beyond_noise(evidence: Evidence) -> list[str]:
