@@ -213,8 +213,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     if found.estimate is None or found.intervals is None:
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
-    said = f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}"
-    tell(said + _left(found.reduction))
+    tell(_fitted(estimate, settings.method, found.reduction))
     intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
     doubtful = impossible_values(campaign.robot, intervals, examined.training)
     findings = (*examined.findings, *allowed(doubtful, settings.allow))
@@ -249,9 +248,10 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     )
 
 
-def _left(reduction: Reduction | None) -> str:
-    said = "; {} are hidden by the motion, and its torques do not need {}"
-    return "" if reduction is None else said.format(len(reduction.hidden), len(reduction.removed))
+def _fitted(estimate: Estimate, method: str, reduction: Reduction | None) -> str:
+    said = f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {method}"
+    left = "; {} are hidden by the motion, and its torques do not need {}"
+    return said if reduction is None else said + left.format(len(reduction.hidden), len(reduction.removed))
 
 
 # on unseen data: errors, their excess over the prior's, and what the estimate's own covariance explains of them
