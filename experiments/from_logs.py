@@ -22,7 +22,7 @@ from excitor.experiments.init import begin
 from excitor.experiments.logs import FASTEST_JOINT, RATES
 from excitor.experiments.report.html import picked
 from excitor.identify.diagnose import several
-from excitor.identify.log import Channel, Log, Recording, Signal, joint_side
+from excitor.identify.log import UNINITIALISED, Channel, Log, Recording, Signal, check_measured, joint_side
 from excitor.identify.logs.declared import KINDS, SECONDS, UNITS, ColumnMap, Side
 from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.identify.logs.read import recording_log
@@ -34,6 +34,7 @@ from excitor.robots.files.write import toml_text
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot, posture
 
+FEWEST = 100  # samples that anything is judged by
 FITS = 0.97  # correlation of increments with a velocity
 SIZE = 2.5  # times: what the prior's torques may be off
 SMOOTH, MOST = 10.0, 20_000  # Hz, and samples, of what is compared with them
@@ -96,7 +97,7 @@ def begin_from_logs(
                 (shutil.copytree if path.is_dir() else shutil.copyfile)(path, own)
             elif not own.samefile(path):
                 raise ExcitorError(f"{own}: exists already, and is not {path}; rename one")
-    except ExcitorError:
+    except Exception:
         if source is not None:
             (folder / FILE).unlink()
         raise
@@ -169,7 +170,9 @@ def grouped(recording: Recording) -> Proposal:
     stem = words_of(Path(recording.path).stem)
     if bare:
         found.columns["header"] = False
-        found.groups = [Group(kind_of(stem) or "", [int(c.name) for c in left], _table(left), set(stem))]
+        found.groups = [
+            Group(kind_of(stem) or "", [int(c.name) for c in left], _table(recording.path, left), set(stem))
+        ]
         return found
     kinds: dict[str, dict[str, list[Channel]]] = {}
     for channel in left:
@@ -178,11 +181,13 @@ def grouped(recording: Recording) -> Proposal:
             rest = re.sub(r"\d+|\[.*?\]", "", channel.name) if channel.kind is None else channel.group
             kinds.setdefault(kind, {}).setdefault(rest, []).append(channel)
     for kind, parts in kinds.items():
+        if kind not in _TABLES["choices"]:  # of no need: what is not a number there does no harm
+            parts = {rest: [c for c in own if (np.abs(c.values) < UNINITIALISED).all()] for rest, own in parts.items()}
         alike = [channels for channels in parts.values() if len(channels) > 1]
-        for channels in alike or [[channel for part in parts.values() for channel in part]]:  # joints with names
+        for channels in alike or filter(None, [[c for part in parts.values() for c in part]]):  # joints with names
             side = next((side for side in ("joint", "motor") if channels[0].side == side), None)
             words, names = {*words_of(channels[0].name), *stem}, [channel.name for channel in channels]
-            found.groups.append(Group(kind, [*names], _table(channels), words, channels[0].unit, side))
+            found.groups.append(Group(kind, [*names], _table(recording.path, channels), words, channels[0].unit, side))
     return found
 
 
@@ -204,8 +209,12 @@ def _is_time(channel: Channel, bare: bool) -> bool:
     return bool(called and len(steps) > 2 and (steps >= 0.0).all() and np.quantile(steps, 0.9) < 3.0 * np.median(steps))
 
 
-def _table(channels: Sequence[Channel]) -> FloatArray:
+def _table(path: str, channels: Sequence[Channel]) -> FloatArray:
     n = min(len(channel.values) for channel in channels)
+    if n < FEWEST:
+        raise InvalidLog(path, f"has {n} samples, expected {FEWEST} at least")
+    for channel in channels:
+        check_measured(path, channel.name, channel.values, channel.clock.rows)
     return np.column_stack([channel.values[:n] for channel in channels])
 
 

@@ -150,6 +150,19 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(columns, header, said, sig
     assert not (tmp_path / "cell" / "campaign.toml").exists()
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [(("nan",), "q1 is nan, which nothing measures; cut it"), ((), "has 2 samples, expected 100 at least")],
+)
+def test_damaged_logs_are_sentences_with_their_row(row, said, signals, tmp_path):
+    t, q, _, tau = signals
+    table = np.column_stack([t, q, tau])[: 300 if row else 2]
+    table[1:2, 1] = float(*row) if row else 0.0
+    with pytest.raises(ExcitorError, match=said):
+        begin(tmp_path, {"run.csv": ("t,q1,q2,q3,tau1,tau2,tau3", [table])})
+    assert not (tmp_path / "cell" / "campaign.toml").exists()
+
+
 def test_logs_of_different_robots_are_refused(signals, tmp_path):
     t, q, _, tau = signals
     tables = {
