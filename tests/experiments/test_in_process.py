@@ -12,7 +12,7 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify
 from excitor.experiments.studies.qrc350 import read_recordings, reduced
-from excitor.robots.base import base_parameters, declared_names, declared_transform
+from excitor.robots.base import base_parameters, declared_names, declared_transform, lost_when_locked
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
@@ -50,6 +50,8 @@ def test_joints_at_rest_leave_by_default_with_what_they_hide(tmp_path):
     model = json.loads(done.stdout)
     reduction = model["reduction"]
     assert (reduction["mode"], reduction["acceptance"]) == ("in-process", "validation")
+    shown = lost_when_locked(load("rotradi"), {1: 0.4}).base
+    assert len(reduction["hidden"]) == len(base_parameters(load("rotradi"))) - len(shown), "as of a locked joint"
     assert {"Fv2", "Fc2"} <= set(reduction["hidden"])
     names = {entry["name"] for entry in model["parameters"]}
     assert {"Fv1", "Fc1", "Fv3", "Fc3"} <= names, "friction that moves is never tried"
