@@ -25,12 +25,24 @@ if TYPE_CHECKING:
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
 Positive = Annotated[FiniteFloat, Field(gt=0.0)]
+Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
 class Table(BaseModel):
     """A table of the file: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Matlab(Table):
+    """Fields of MATLAB files that hold means over repeated runs, on the joint side; a dot reaches into a struct."""
+
+    q: str
+    dq: str
+    ddq: str
+    tau: str
+    time: str
+    variance: str | None = None
 
 
 class Run(Table):
@@ -47,6 +59,8 @@ class Run(Table):
     program: Annotated[str, Field(max_length=200)] | None = None  # TARGET/NAME of programs/: aligned with its plan
     cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
     loaded: bool | None = None  # whether [payload] was on the tool; a program's manifest tells it too
+    columns: ColumnMap | None = None  # what this run's log holds, where it is not as [log] says
+    matlab: Matlab | None = None  # the fields of this run's file, where they are not those of [matlab]
 
 
 class Processing(Table):
@@ -86,6 +100,9 @@ class Identification(Table):
     """Model and method of the identification."""
 
     method: Annotated[str, Field(max_length=80)] = "wls"  # of those that `excitor compare` compares
+    # In-process: of a process as it is, what its data do not show leaves. None: in-process if a joint stands still.
+    mode: Literal["full", "in-process"] | None = None
+    essential: Annotated[list[Name], Field(max_length=200)] | None = None  # never leave; None: friction that is moved
     weights: Literal["joint", "joint and run"] = "joint"
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
     # Reduce by sensitivity, judged on these data.
@@ -96,23 +113,11 @@ class Identification(Table):
     controller: StatedController | None = None  # none: one is assumed
 
 
-class Matlab(Table):
-    """Fields of MATLAB files that hold means over repeated runs, on the joint side; a dot reaches into a struct."""
-
-    q: str
-    dq: str
-    ddq: str
-    tau: str
-    time: str
-    variance: str | None = None
-
-
 BoundedPositive = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
 NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=1e9)]
 Percent = Annotated[FiniteFloat, Field(ge=0.1, le=100.0)]
 Coordinate = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Vector = Annotated[list[Coordinate], Field(min_length=3, max_length=3)]
-Name = Annotated[str, Field(min_length=1, max_length=80)]
 Whole = Annotated[int, Field(ge=0, le=10_000)]
 
 
@@ -414,6 +419,11 @@ class OpenCampaign:
 _ABOUT_LOGS = ("run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm")
 
 
+def fields_of(content: Campaign, run: Run) -> Matlab | None:
+    """Return the fields of a run's MATLAB file of means; None where its log has columns, or is a program's."""
+    return run.matlab or (content.matlab if run.columns is None and run.program is None else None)
+
+
 def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:
     """Make a campaign that has no folder."""
     return OpenCampaign(Path(), content, robot, robot.name, "")
@@ -473,7 +483,8 @@ def _runs_of_programs(folder: Path) -> list[Run]:
 
 def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:
     """Check what types cannot; a campaign that is only being designed needs no logs yet."""
-    problems = [*_robot_problems(folder, content.robot), *planning_problems(content)]
+    logs_alone = bool(content.run) and not any(run.program for run in content.run) and content.task == "payload"
+    problems = [*_robot_problems(folder, content.robot), *([] if logs_alone else planning_problems(content))]
     if stage == "design" and not content.run:
         return problems
     return [
@@ -508,9 +519,9 @@ def _source_problems(content: Campaign) -> Iterator[str]:
     if not content.run:
         yield "run: is missing, and there are no logs at logs/TARGET/PROGRAM.*; name each run and its log"
         return
-    of_programs = all(run.program is not None for run in content.run)
+    own = all(run.program or run.columns or run.matlab for run in content.run)
     neither = content.log is None and content.matlab is None
-    if (content.log is None) == (content.matlab is None) and not (of_programs and neither):
+    if (content.log is None) == (content.matlab is None) and not (own and neither):
         yield "needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files"
 
 
@@ -518,16 +529,20 @@ def _way_problems(folder: Path, content: Campaign, k: int, run: Run) -> Iterator
     """Check that a run is processed in one way, and that what goes with another is not stated."""
     if run.drop_periods and run.period_s is None:
         yield f"run[{k}].drop_periods: goes with period_s, which is not given"
-    if (run.from_s, run.to_s) != (None, None) and (run.period_s or run.cycle_s or run.static or content.matlab):
+    if (run.from_s, run.to_s) != (None, None) and (
+        run.period_s or run.cycle_s or run.static or fields_of(content, run)
+    ):
         yield f"run[{k}]: from_s and to_s go with plain runs only; cut this one's log instead"
     if run.program is not None:
         yield from _program_problems(folder, k, run.program)
-    ways = [key for key in ("period_s", "cycle_s", "static", "program") if getattr(run, key)]
-    if len(ways) > 1:
-        yield f"run[{k}]: gives {' and '.join(ways)}; a run is one of them"
+    for keys in (("period_s", "cycle_s", "static", "program"), ("program", "columns", "matlab")):
+        ways = [key for key in keys if getattr(run, key)]
+        if len(ways) > 1:
+            yield f"run[{k}]: gives {' and '.join(ways)}; a run is one of them"
+    yield from _signal_problems(run.columns, f"run[{k}].columns")
 
 
-def _signal_problems(log: ColumnMap | None) -> Iterator[str]:
+def _signal_problems(log: ColumnMap | None, key: str = "log") -> Iterator[str]:
     """Check what is declared of logs."""
     if log is None:
         return
@@ -535,10 +550,10 @@ def _signal_problems(log: ColumnMap | None) -> Iterator[str]:
         from excitor.identify.logs.formats import FORMATS  # readers, which a design does not need
 
         if log.format not in FORMATS:
-            yield f"log.format: is {log.format!r}, expected one of {choice(log.format, FORMATS)}"
+            yield f"{key}.format: is {log.format!r}, expected one of {choice(log.format, FORMATS)}"
     kinds = [entry.kind for entry in log.signals]
     if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
-        yield f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current"
+        yield f"{key}.signals: are {', '.join(kinds)}; give each kind once, and torque or current"
 
 
 def _run_problems(folder: Path, runs: list[Run]) -> Iterator[str]:
@@ -559,6 +574,8 @@ def _identify_problems(content: Campaign) -> Iterator[str]:
     yield from method_problems(settings)
     if settings.essential_ratio is not None and settings.acceptance is not None:
         yield "identify: gives both essential_ratio and acceptance; reduce one way"
+    if settings.essential_ratio is not None and settings.mode == "in-process":
+        yield 'identify: gives essential_ratio and mode = "in-process", which reduces by sensitivity; leave one out'
     if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
         yield 'identify.acceptance: is "validation", but no run has role = "validate"'
     if content.run and not any(run.role == "identify" for run in content.run):
@@ -618,7 +635,7 @@ def method_problems(settings: Identification) -> list[str]:
     if settings.method not in METHODS:
         known = f"expected one of {choice(settings.method, METHODS)}"
         return [f"identify.method: is {settings.method!r}, {known}"]
-    others = ("weights", "essential_ratio", "acceptance")
+    others = ("weights", "essential_ratio", "acceptance", "mode", "essential")
     return [
         f'identify.{key}: goes with method = "wls"; {settings.method} fits all base parameters in its own way'
         for key in others

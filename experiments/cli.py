@@ -31,6 +31,7 @@ app = typer.Typer(
 Where = Path | None
 Name = str | None
 Names = list[str] | None
+Files_ = list[Path] | None
 Language = Literal["c", "st", "python"] | None
 Form = Literal["toml"] | None
 Task = Literal["arm", "payload"]
@@ -167,20 +168,31 @@ def announce_compilation() -> None:
 @reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
-    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
+    more: Annotated[Files_, typer.Argument(metavar="[LOGS]", help="Further logs, after --from-logs.")] = None,
+    robot: Annotated[Name, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")] = None,
     task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = "arm",
+    from_logs: Annotated[Where, typer.Option(metavar="FILE|DIR", help="Logs there are, instead of a design.")] = None,
     prior: Annotated[Where, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a campaign: a folder with a commented campaign.toml.
 
-    It can be designed without changes: `excitor design`.
+    It can be designed without changes: `excitor design`. With --from-logs it is one of logs that there are: columns,
+    units and clock are judged by what robots do, what the logs do not show is named, and `excitor identify` is next.
 
     \b
     Examples:
       excitor init my-cell --robot tx40
+      excitor init my-arm --robot my-arm.urdf --from-logs monday.csv tuesday.csv
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
     """
+    if from_logs is not None:
+        from excitor.experiments.verbs.identify import run_from_logs
+
+        run_from_logs(folder, [from_logs, *(more or ())], robot, task, as_json)
+        return
+    if robot is None or more:
+        raise typer.BadParameter("name the robot: --robot NAME|FILE" if robot is None else "logs go with --from-logs")
     from excitor.experiments.init import begin
     from excitor.robots.lint import gaps
     from excitor.robots.load import load

@@ -16,6 +16,7 @@ from excitor.experiments import logs
 from excitor.experiments.align.channels import check_payload
 from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
+from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.files import write_atomically
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
@@ -26,7 +27,7 @@ from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
 from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
-from excitor.identify.diagnose import Finding, diagnose, several, usable
+from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals, believing
 from excitor.identify.log import CURRENT
@@ -39,7 +40,7 @@ from excitor.identify.signals import decimate
 from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
-from excitor.robots.base import base_parameters, random_motion, regroupings
+from excitor.robots.base import base_parameters, declared_names, random_motion, regroupings
 from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
@@ -55,6 +56,8 @@ Tell = Callable[[str], None]
 LEAST_ROWS = 3  # equations a parameter; fewer fit anything
 STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
+IN_PROCESS = "in-process"
+MANY = 10  # repetitions: the variances of fewer make poor weights
 FATAL = ("values", "workspace", "absent", "rank")  # findings that no --allow overrides: there is nothing to fit
 
 
@@ -210,7 +213,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     if found.estimate is None or found.intervals is None:
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
-    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
+    tell(_fitted(estimate, settings.method, found.reduction))
     intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
     doubtful = impossible_values(campaign.robot, intervals, examined.training)
     findings = (*examined.findings, *allowed(doubtful, settings.allow))
@@ -243,6 +246,12 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         over_prior=judged[1],
         spread=judged[2],
     )
+
+
+def _fitted(estimate: Estimate, method: str, reduction: Reduction | None) -> str:
+    said = f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {method}"
+    left = "; {} are hidden by the motion, and its torques do not need {}"
+    return said if reduction is None else said + left.format(len(reduction.hidden), len(reduction.removed))
 
 
 # on unseen data: errors, their excess over the prior's, and what the estimate's own covariance explains of them
@@ -342,7 +351,7 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     own, measured = logs.settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
     campaign = replace(own, robot=campaign.robot)
     read = {run.name: logs.read_run_aligned(own, run, measured=measured.pop(run.name, None)) for run in own.content.run}
-    runs = {name: samples for name, (samples, _) in read.items()}
+    campaign, runs = with_mode(campaign, {name: samples for name, (samples, _) in read.items()})
     roles = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
     bare = robot if campaign.content.payload is None else replace(robot, payload=None)
@@ -388,6 +397,51 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
     return Runs(replace(runs.campaign, robot=robot), made, runs.alignments, training, unseen)
 
 
+def with_mode(campaign: OpenCampaign, runs: dict[str, Samples]) -> tuple[OpenCampaign, dict[str, Samples]]:
+    """Settle the mode of an identification; in-process, hold joints where they stand still in a run.
+
+    It is in-process by default where joints stand still in all logs of a campaign that has no plan. All equations count
+    then where friction is smooth, and parameters leave by what runs to validate on, or held-out stretches, show.
+    """
+    settings, processing, robot = campaign.content.identify, campaign.content.processing, campaign.robot
+    mode = settings.mode or (IN_PROCESS if _is_process(campaign, runs) else "full")
+    update: dict[str, Any] = {"mode": mode}
+    if mode == IN_PROCESS:
+        validated = any(run.role == "validate" for run in campaign.content.run)
+        update["acceptance"] = settings.acceptance or ("validation" if validated else "cross-validated")
+        update["consistent"] = False
+        if all(term.width > 0.0 for term in robot.drive.friction if friction_model(term).reverses):
+            rows = {"dead_zone_percent", "settling_s"} - processing.model_fields_set
+            processing = processing.model_copy(update=dict.fromkeys(rows, 0.0))
+        runs = {name: _held(robot, run) for name, run in runs.items()}
+    content = {"identify": settings.model_copy(update=update), "processing": processing}
+    return replace(campaign, content=campaign.content.model_copy(update=content)), runs
+
+
+def _is_process(campaign: OpenCampaign, runs: Mapping[str, Samples]) -> bool:
+    """Find whether joints stand still in all runs to fit to: not merely in the log, which may lack their positions."""
+    content, robot = campaign.content, campaign.robot
+    own = [runs[run.name] for run in content.run if run.role == "identify" and not run.static]
+    planned = any(run.program or run.period_s for run in content.run) or (campaign.folder / DESIGN).exists()
+    settings = content.identify
+    if planned or not own or settings.method != "wls" or settings.essential_ratio is not None:
+        return False
+    moving = np.any([moving_joints(robot, run) for run in own], axis=0)
+    moving |= np.isin(robot.joint_names, [*content.locked, *(robot.joint_names[j] for j in robot.locked)])
+    live = moving | np.any([np.ptp(run.motion.q, axis=0) > 0.0 for run in own], axis=0)
+    return bool(moving.any() and not moving.all() and live.all())
+
+
+def _held(robot: Robot, run: Samples) -> Samples:
+    still = ~moving_joints(robot, run)
+    if run.static or not still.any():
+        return run
+    q, *rest = (np.where(still, at, getattr(run.motion, key)) for key, at in
+                (("q", run.motion.q.mean(axis=0)), ("dq", 0.0), ("ddq", 0.0)))  # fmt: skip
+    names = ", ".join(name for name, at_rest in zip(robot.joint_names, still, strict=True) if at_rest)
+    return replace(run, motion=Motion(q, *rest), steps=(*run.steps, Step("hold joints at rest", {"joints": names})))
+
+
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
@@ -425,6 +479,9 @@ def judging_equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression
     except ValueError as error:
         names = ", ".join(samples.run for samples in runs)
         raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
+    if campaign.content.identify.mode == IN_PROCESS:  # torques of joints at rest are those of their dry friction
+        moves = np.array([moving_joints(campaign.robot, run) | run.static for run in runs])
+        regression = pick_rows(regression, moves[regression.run, regression.joint])
     _check_left(regression)
     return regression
 
@@ -483,11 +540,29 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
     campaign = runs.campaign
     robot = campaign.robot if runs.load is None else replace(campaign.robot, payload=runs.load.payload)
     training, unseen = (as_measured(runs, some) for some in (runs.training, runs.unseen))
-    found = (*allowed(examine(robot, training), campaign.content.identify.allow), *doubts(examine(robot, unseen)))
+    at_rest: tuple[Finding, ...] = ()
+    if campaign.content.identify.mode == IN_PROCESS:
+        robot, at_rest = without_rest(robot, training)
+    seen = *allowed(examine(robot, training), campaign.content.identify.allow), *doubts(examine(robot, unseen))
+    if campaign.content.identify.mode == IN_PROCESS:  # what its motion does not show leaves the model
+        held = [finding.data["joint"] for finding in at_rest]
+        seen = tuple(f for f in seen if f.what not in ("rank", "absent") and f.data.get("joint") not in held)
+    found = (*at_rest, *seen)
     if not usable(found):
         return found
     moving = [run for run in (*runs.training, *runs.unseen) if not run.static]
     return (*found, *check_between(campaign.robot, moving, rows_of(campaign)))
+
+
+def without_rest(robot: Robot, runs: Sequence[Samples]) -> tuple[Robot, tuple[Finding, ...]]:
+    """Lock the joints that stand still in all runs, and say what the runs therefore do not show."""
+    moving = [run for run in runs if not run.static]
+    still = list(check_moving(robot, moving)) if moving else []
+    more = ", and its own torque is not modelled: the model is of motions that leave it there"
+    remedy = "record a run that moves it to model it as well"
+    found = (replace(f, level="doubtful", what="at rest", sentence=f.sentence + more, remedy=remedy) for f in still)
+    places = [robot.joint_names.index(str(f.data["joint"])) for f in still]
+    return replace(robot, locked={**robot.locked, **{j: float(moving[0].motion.q[0, j]) for j in places}}), tuple(found)
 
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -574,7 +649,9 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    return Rows(decimate=thinner(campaign), dead_zone=logs.dead_zone(campaign), settling=settings.settling_s)
+    every = campaign.content.identify.mode == IN_PROCESS and not settings.dead_zone_percent  # rows at rest as well
+    zone = None if every else logs.dead_zone(campaign)
+    return Rows(decimate=thinner(campaign), dead_zone=zone, settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
@@ -583,19 +660,37 @@ def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None
     return (lambda x: decimate(x, factors)) if factors else None
 
 
-def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[Samples]) -> Weighting:
+def weighting_of(
+    campaign: OpenCampaign, training: Sequence[Samples], unseen: Regression | None, runs: list[Samples]
+) -> Weighting:
     """Return the campaign's weighting of rows in wls, and its reduction of the model."""
     settings, robot = campaign.content.identify, campaign.robot
     if settings.acceptance is None:
         return Weighting(settings.weights, settings.essential_ratio)
-    friction = {term.parameter for term in robot.drive.friction}
-    names = layout(robot).names
-    preset = tuple(names[k] for k in base_parameters(robot).kept if names[k] in friction)
-    rule = Rule(settings.acceptance, tolerance=settings.tolerance, essential=preset)
+    rule = Rule(settings.acceptance, tolerance=settings.tolerance, essential=preset(campaign, training))
+    in_process = settings.mode == IN_PROCESS
+    if in_process and all(run.variance is not None and not 0 < run.repetitions < MANY for run in training):
+        rule = replace(rule, weights="sample")
     judging = None
     if settings.acceptance == "validation" and unseen is not None:
         judging = settled(unseen, robot, runs, rows_of(campaign))
-    return Weighting(settings.weights, rule=rule, judging=judging)
+    return Weighting(settings.weights, rule=rule, judging=judging, in_process=in_process)
+
+
+def preset(campaign: OpenCampaign, training: Sequence[Samples]) -> tuple[str, ...]:
+    """Return the parameters that never leave: those that the campaign names, or all friction that some run moves."""
+    robot, stated = campaign.robot, campaign.content.identify.essential
+    names = [layout(robot).names[k] for k in base_parameters(robot).kept]
+    moves = np.any([moving_joints(robot, run) for run in training], axis=0) if training else np.zeros(robot.n_joints)
+    moved = {term.parameter for term in robot.drive.friction if np.any(moves * term.senses)}
+    if stated is None:
+        return tuple(name for name in names if name in moved)
+    called = {**{declared: name for name, declared in declared_names(robot).items()}, **{name: name for name in names}}
+    for name in stated:
+        if name not in called:
+            more = f"expected base parameters: {choice(name, list(called))}"
+            raise ExcitorError(f"identify.essential: no parameter is named {name!r}; {more}")
+    return tuple(name for name in names if name in {called[one] for one in stated})
 
 
 def fit_consistent(
@@ -606,7 +701,8 @@ def fit_consistent(
     A failed solve is never exported.
     """
     if not campaign.content.identify.consistent:
-        return None, "the campaign asks for none"
+        in_process = campaign.content.identify.mode == IN_PROCESS
+        return None, "it is of a process, and parameters left it" if in_process else "the campaign asks for none"
     try:
         consistent = consistent_of(estimate, campaign.robot, prior=Prior(weight=weight))
     except (SolverError, ValueError) as error:
@@ -831,8 +927,10 @@ def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     """Write which parameters were eliminated by sensitivity, and on which data that was decided."""
     if result.reduction is None:
         return None
-    decisions = [asdict(decision) for decision in result.reduction.decisions]
-    return picked(result.reduction.rule, "acceptance tolerance") | {"decisions": decisions}
+    declared, found = declared_names(result.campaign.robot), result.reduction
+    decisions = [{**asdict(one), "declared": declared.get(one.name)} for one in found.decisions]
+    said = picked(found.rule, "acceptance tolerance weights essential") | picked(found, "hidden")
+    return {"mode": result.campaign.content.identify.mode, **said, "decisions": decisions}
 
 
 def validation_data(validation: Validation) -> dict[str, Any]:
@@ -867,9 +965,10 @@ def file_digests(campaign: OpenCampaign) -> dict[str, str]:
     read = [campaign.folder / FILE, *own, *recorded]
     targets = {run.program.partition("/")[0] for run in campaign.content.run if run.program is not None}
     read += [campaign.folder / PROGRAMS / target / MANIFEST for target in sorted(targets)]
-    for entry in campaign.content.log.signals if campaign.content.log is not None else ():
-        if entry.file:
-            read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
+    for run in campaign.content.run:
+        columns = run.columns or campaign.content.log
+        for entry in columns.signals if columns is not None and run.matlab is None else ():
+            read += [(campaign.folder / run.log).parent / entry.file] if entry.file else []
     return {str(path.relative_to(campaign.folder)): digest(path) for path in dict.fromkeys(read)}
 
 
@@ -918,6 +1017,11 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> ComparisonPr
 
 def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> ComparisonProblem:
     """Pose one problem for all methods; without a validation run, keep back the last third of each."""
+    if examined.campaign.content.identify.mode == IN_PROCESS:
+        raise ExcitorError(
+            "compare: the mode is in-process, so these logs do not show all parameters that the methods fit; compare "
+            'them on logs that move every joint, or write mode = "full" in [identify]'
+        )
     substitute = ""
     if not examined.unseen:
         examined = kept_back(examined)
@@ -943,7 +1047,7 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
 def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) -> Problem:
     """Build the problem that the campaign's method solves."""
     campaign = runs.campaign
-    weighting = weighting_of(campaign, unseen, runs.unseen)
+    weighting = weighting_of(campaign, runs.training, unseen, runs.unseen)
     problem = Problem(campaign.robot, tuple(runs.training), rows_of(campaign), regression, weighting=weighting)
     return simulating_problem(runs, problem) if campaign.content.identify.method in SIMULATING else problem
 

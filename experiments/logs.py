@@ -10,7 +10,7 @@ import numpy as np
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
-from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run, fields_of
 from excitor.experiments.log_formats import declared_for
 from excitor.experiments.manifest import (
     MANIFEST,
@@ -180,8 +180,8 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
 POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
 FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
-_RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
-_FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
+RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
+FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
 _SHORTEST = 1.0  # s between two gaps, that are worth a run
 _STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
 REACH = 0.8  # periods of its cut-off, that a thinning filter spreads reversals of friction by
@@ -246,8 +246,6 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     their equations are thinned to it. A stated low-pass is compared with that band.
     """
     settings = campaign.content.processing
-    if campaign.content.matlab is not None:
-        return campaign, {}
     campaign, read = _read_apart(campaign)
     open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
     if settings.lowpass_hz is None:
@@ -274,7 +272,7 @@ def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, Measure
     runs: list[Run] = []
     read: dict[str, MeasuredSignals] = {}
     for run in campaign.content.run:
-        if run.program is not None:
+        if run.program is not None or fields_of(campaign.content, run) is not None:
             runs.append(run)
             continue
         measured = read_measured(campaign, run)
@@ -393,8 +391,9 @@ def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None 
 
 def _read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None) -> Samples:
     path = campaign.folder / run.log
-    if campaign.content.matlab is not None:
-        return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
+    fields = fields_of(campaign.content, run)
+    if fields is not None:
+        return read_matlab_means(path, Fields(**fields.model_dump()), run=run.name)
     settings = campaign.content.processing
     if measured is None:
         parts = _between_gaps(run, read_measured(campaign, run), path)
@@ -476,8 +475,8 @@ def _from_folder(step: Step, folder: Path) -> Step:
 
 def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
     """Read the log of a run without a program, on the joint side."""
-    assert campaign.content.log is not None
-    declared, robot, path = campaign.content.log, campaign.robot, campaign.folder / run.log
+    declared, robot, path = run.columns or campaign.content.log, campaign.robot, campaign.folder / run.log
+    assert declared is not None
     span = (run.from_s or 0.0, np.inf if run.to_s is None else run.to_s)
     log = read_log(path, declared, robot.joint_names, span)
     measured = joint_side(robot, log)
@@ -498,11 +497,11 @@ def implausible(robot: Robot, declared: ColumnMap, measured: MeasuredSignals) ->
         return ""
     speed = np.quantile(np.abs(measured.q[lag:] - measured.q[:-lag]), 0.99, axis=0) * rate / lag
     turning = ~robot.mechanism.prismatic
-    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, _FASTEST_JOINT)
-    odd = "time_unit" not in declared.model_fields_set and not _RATES[0] <= rate <= _RATES[1]
+    limits = np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, FASTEST_JOINT)
+    odd = "time_unit" not in declared.model_fields_set and not RATES[0] <= rate <= RATES[1]
     if declared.time is not None and odd:
         for unit, seconds in SECONDS.items():
-            if unit != "s" and _RATES[0] <= rate / seconds <= _RATES[1] and (speed / seconds <= 3.0 * limits).all():
+            if unit != "s" and RATES[0] <= rate / seconds <= RATES[1] and (speed / seconds <= 3.0 * limits).all():
                 return (
                     f"stamps are {1.0 / rate:.4g} s apart and joints no faster than {speed.max():.2g} rad/s: they look "
                     f'like {unit}; add this line to [log]: time_unit = "{unit}" (or "s", if that is what they are)'

@@ -20,7 +20,7 @@ from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
 from excitor.design.search import Budget, Method
 from excitor.experiments import campaign
-from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign
+from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, planning_problems
 from excitor.experiments.model import Model, read_model
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
@@ -81,6 +81,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     problems = Problems()
     remarks: list[str] = []
     content, robot = campaign.content, campaign.robot
+    problems += planning_problems(content)
     with problems.at("prior"):
         robot = learned_robot(campaign.folder, content.prior, robot, elsewhere=content.task == "payload")
     with problems.at("payload"):

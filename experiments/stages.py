@@ -247,12 +247,18 @@ class Campaign:
         robot: str,
         task: Literal["arm", "payload"] = "arm",
         prior: str | PathLike[str] | None = None,
+        from_logs: Sequence[str | PathLike[str]] = (),
     ) -> "Campaign":
-        """Begin a campaign: a folder with a commented campaign.toml for a robot, as `excitor init`."""
+        """Begin a campaign: a folder with a commented campaign.toml for a robot, as `excitor init`; or for its logs."""
+        from excitor.experiments.from_logs import begin_from_logs
         from excitor.experiments.init import begin
 
-        begin(Path(folder), robot, task, None if prior is None else Path(prior))
-        return cls(folder)
+        campaign = cls(folder)
+        if from_logs:
+            campaign.results["logs"] = begin_from_logs(Path(folder), [*map(Path, from_logs)], robot, task)[1]
+        else:
+            begin(Path(folder), robot, task, None if prior is None else Path(prior))
+        return campaign
 
     def design(
         self,

@@ -30,9 +30,11 @@ def status(folder: Path) -> list[Stage]:
     """Check every stage in the order in which they are run."""
     campaign = open_campaign(folder, "design")
     folder = campaign.folder
-    design = _design(campaign)
-    stages = [design, *_programs(campaign, design.state == "up to date"), _logs(campaign)]
-    content = campaign.content
+    content, stages = campaign.content, [_logs(campaign)]
+    planned = any((folder / name).exists() for name in (DESIGN, PROGRAMS)) or any(run.program for run in content.run)
+    if planned or not content.run:  # else its runs are logs that there are
+        design = _design(campaign)
+        stages = [design, *_programs(campaign, design.state == "up to date"), *stages]
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in ((MODEL, "identify"), ("report.json", "report")):
         stages.append(_judged(folder, made_from_files(folder, name, f"excitor {remedy} {folder}", prior)))

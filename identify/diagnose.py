@@ -450,7 +450,7 @@ def check_moving(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
         name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
         lost = lost_when_locked(robot, {int(j): place}).lost
         sentence = f"joint {name} does not move in any run, so the data do not show {several(lost)}"
-        remedy = "add a run that moves it, or declare it locked there"
+        remedy = 'add a run that moves it, declare it locked there, or write mode = "in-process" in [identify]'
         yield Finding("unusable", "does not move", sentence, remedy, {"joint": name, "parameters": lost})
 
 

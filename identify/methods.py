@@ -55,7 +55,7 @@ from excitor.identify.intervals import (
 )
 from excitor.identify.noise import maximum_likelihood, mixed_total_least_squares
 from excitor.identify.recursive import rls
-from excitor.identify.reduce import Reduction, Rule, backward_selection, essential
+from excitor.identify.reduce import Reduction, Rule, backward_selection, by_repetitions, essential, in_process
 from excitor.identify.regression import (
     Regression,
     Rows,
@@ -117,6 +117,7 @@ class Weighting:
     essential_ratio: float | None = None  # σ of the least sure parameter over that of the surest, at most
     rule: Rule | None = None  # of a backward selection
     judging: Regression | None = None  # equations that a selection by validation is judged on
+    in_process: bool = False  # what the motion does not show leaves before the selection
 
     def __post_init__(self) -> None:
         if self.essential_ratio is not None and self.rule is not None:
@@ -181,15 +182,19 @@ def wls_answer(problem: Problem) -> Answer:
     Intervals are those of the parameters that stayed: that others were judged dispensable is not counted in.
     """
     regression, weighting = problem.regression, problem.weighting
-    factors, reduction = compress(regression), None
+    factors, reduction, weights = compress(regression), None, None
     if weighting.rule is not None:
-        reduction = backward_selection(regression, weighting.rule, weighting.judging)
+        reduced = in_process if weighting.in_process else backward_selection
+        reduction = reduced(regression, weighting.rule, weighting.judging)
         estimate = wls(select(factors, np.isin(regression.names, reduction.estimate.names)), weighting.by)
+        if weighting.rule.weights == "sample":
+            estimate, weights = by_repetitions(regression, reduction.estimate)
     elif weighting.essential_ratio is not None:
         estimate = essential(factors, ratio=weighting.essential_ratio, by=weighting.by).estimate
     else:
         estimate = wls(factors, weighting.by)
-    return Answer("wls", estimate, honest_intervals(regression, estimate, problem.runs), reduction=reduction)
+    intervals = honest_intervals(regression, estimate, problem.runs, row_weights=weights)
+    return Answer("wls", estimate, intervals, reduction=reduction)
 
 
 def irls_answer(problem: Problem) -> Answer:

@@ -1,6 +1,7 @@
 """Model reduction: parameters that the data do not show, or that torques do not need, are removed one by one.
 
-Essential parameters are selected by relative σ; models identified from a process by backward selection by sensitivity.
+Essential parameters are selected by relative σ; models identified from a process by backward selection by sensitivity,
+after what its motion does not show.
 """
 
 from dataclasses import dataclass, replace
@@ -9,12 +10,14 @@ from typing import Literal
 import numpy as np
 
 from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
-from excitor.identify.regression import Regression, pick_rows, segments
+from excitor.identify.regression import Regression, pick_columns, pick_rows, segments
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import independent_columns
 from excitor.robots.errors import RankDeficient
 
 Acceptance = Literal["training", "validation", "cross-validated"]
 Weights = Literal["joint", "sample"]
+SEPARATE = 1e-5  # of a column's norm: what is left of it beside others, or it depends on them
 EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
 
 
@@ -90,6 +93,7 @@ class Reduction:
     rule: Rule
     full_error: FloatArray  # (n_joints,): mean absolute error on the acceptance data, N m or N
     error: FloatArray  # of the reduced model, likewise
+    hidden: tuple[str, ...] = ()  # left before any trial: the motion shows them not at all, or only with others
 
     def __post_init__(self) -> None:
         freeze(self, full_error="n_joints", error="n_joints")
@@ -125,6 +129,47 @@ def backward_selection(training: Regression, rule: Rule, validation: Regression 
         full_error=_errors(trials, everything),
         error=_errors(trials, included),
     )
+
+
+@one_blas_thread()
+def in_process(training: Regression, rule: Rule, validation: Regression | None = None) -> Reduction:
+    """Reduce the model of a process that was not made to identify: first by what its motion does not show.
+
+    Of columns that depend on one another the most sensitive stay, and stand for the others as well; the rest is
+    decided by `backward_selection`.
+    """
+    kept = shown(training, rule.folds if rule.acceptance == "cross-validated" else 1)
+    rule = replace(rule, essential=tuple(name for name in rule.essential if name in kept))
+    judging = None if validation is None else pick_columns(validation, kept)
+    found = backward_selection(pick_columns(training, kept), rule, judging)
+    return replace(found, hidden=tuple(name for name in training.names if name not in kept))
+
+
+def shown(regression: Regression, folds: int = 1) -> tuple[str, ...]:
+    """Choose columns that are independent, without any of the segments of time too, by falling sensitivity."""
+    fold, kept = segments(regression, folds), np.ones(len(regression.names), dtype=bool)
+    order = np.argsort(-np.abs(regression.W).mean(axis=0), kind="stable")
+    for left_out in range(folds):
+        R = np.linalg.qr(regression.W[(fold != left_out) | (folds == 1)], mode="r")
+        norms = np.linalg.norm(R, axis=0)
+        there = [int(k) for k in order if kept[k] and norms[k] > EXACT * norms.max()]
+        kept[:] = False
+        kept[independent_columns(R / np.where(norms > 0.0, norms, 1.0), there, SEPARATE)[0]] = True
+    return tuple(name for name, keep in zip(regression.names, kept, strict=True) if keep)
+
+
+def by_repetitions(regression: Regression, estimate: Estimate) -> tuple[Estimate, FloatArray]:
+    """Complete an estimate weighted by measured variances: residuals of each joint and run, and weights beside them.
+
+    [Volkmann2020] eqs. (7) to (9). The weights (n_rows,) multiply rows that were divided by those residuals.
+    """
+    assert regression.variance is not None
+    residual = regression.y - pick_columns(regression, estimate.names).W @ estimate.values
+    sigma, groups = np.empty(len(residual)), {}
+    for joint, run in np.unique(np.column_stack([regression.joint, regression.run]), axis=0).tolist():
+        rows = (regression.joint == joint) & (regression.run == run)
+        sigma[rows] = groups[joint, run] = max(float(np.sqrt(np.mean(residual[rows] ** 2))), np.finfo(float).tiny)
+    return replace(estimate, method="wls", group_sigma=groups), sigma / np.sqrt(regression.variance)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

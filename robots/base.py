@@ -114,7 +114,7 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     if not order:
         none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, len(params)))
         return Base((), (), none, nothing, tuple(params.names), (), (np.inf, 0.0), tolerance, robot)
-    kept, dropped, coefficients, gap = _select(W / np.where(visible, norms, 1.0), order, tolerance)
+    kept, dropped, coefficients, gap = independent_columns(W / np.where(visible, norms, 1.0), order, tolerance)
     _confirm_rank(W[:, order] / norms[order], len(kept), tolerance, robot.name)
     regrouping = np.zeros((len(kept), len(params)))
     regrouping[np.arange(len(kept)), kept] = 1.0
@@ -233,7 +233,7 @@ def _tree_axes(tree: Tree) -> list[tuple[int, bool]]:
     ]
 
 
-def _select(
+def independent_columns(
     W: FloatArray, order: list[int], tolerance: float
 ) -> tuple[IntArray, IntArray, FloatArray, tuple[float, float]]:
     """Select independent columns in order; dropped ones depend on earlier ones: W_dropped ≈ W_kept @ coefficients."""
@@ -301,6 +301,18 @@ def declared_transform(robot: Robot, base: Base) -> FloatArray:
     if len(T) != len(base):
         raise RankDeficient(f"{robot.name}: {len(T)} parameters are declared, of which {len(base)} are independent")
     return T
+
+
+def declared_names(robot: Robot) -> dict[str, str]:
+    """Name base parameters as the robot's declared set does, where each of both sets is one of the other."""
+    declared, base, names = robot.declared_base, base_parameters(robot), layout(robot).names
+    try:
+        T = np.zeros((0, 0)) if declared is None else declared_transform(robot, base)
+    except RankDeficient:
+        return {}
+    if declared is None or any((np.count_nonzero(T, axis=k) != 1).any() for k in (0, 1)):
+        return {}
+    return {names[base.kept[np.argmax(row != 0.0)]]: name for row, name in zip(T, declared.names, strict=True)}
 
 
 def _within(row: FloatArray, rows: FloatArray) -> bool:

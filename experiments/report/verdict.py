@@ -131,9 +131,12 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     if vague:
         said.append(f"Little more than the sign is known of {some(vague)}.")
     left = [row["name"] for row in rows if not row["kept"]]
-    if left:
+    reduction = evidence.model.reduction or {}
+    if reduction.get("mode") == "in-process":
+        said = [*process_words(reduction, len(rows)), *said]
+    elif left:
         said.append(f"Left out of the model, because the data do not need them: {some(left)}.")
-    if evidence.campaign.content.identify.acceptance == "validation":
+    if reduction.get("acceptance") == "validation":
         said.append(
             "The validation runs also decided which parameters stayed, so their error is no longer that of unseen data."
         )
@@ -146,6 +149,29 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
         )
     doubts = [_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
     return said + beyond_noise(evidence) + _alike(evidence) + doubts
+
+
+def process_words(reduction: Mapping[str, Any], n_params: int) -> list[str]:
+    """Say which parameters of a process' model stayed, which left, and why."""
+    tried, hidden, kept = (reduction[key] for key in ("decisions", "hidden", "essential"))
+    where = "the validation runs" if reduction["acceptance"] == "validation" else "held-out stretches"
+    told: dict[bool, list[str]] = {True: [], False: []}
+    for one in tried:
+        name = f"{one['name']} ({one['declared']})" if one["declared"] else one["name"]
+        told[one["kept"]].append(f"{name} {100.0 * (one['ratio'] - 1.0):+.1f} % at {one['joint']}")
+    limit = f"without them a joint's error on {where} grows by {{}} {100.0 * (reduction['tolerance'] - 1.0):.3g} %"
+    said = {
+        "Its motion does not show, or not apart from others": some(hidden) if hidden else "",
+        f"Left, as {limit.format('at most')}": several(told[False]) if told[False] else "",
+        f"Stayed, as {limit.format('more than')}": several(told[True]) if told[True] else "",
+        "Never tried, as friction of joints that move or as the campaign says": some(kept) if kept else "",
+    }
+    count = n_params - len(hidden) - len(told[False])
+    first = (
+        f"The model is of a process as it is, not of the arm: {count} of {n_params} parameters predict the torques of "
+        "motions like its own; their values stand for the others as well."
+    )
+    return [first, *(f"{reason}: {names}." for reason, names in said.items() if names)]
 
 
 def beyond_noise(evidence: Evidence) -> list[str]:
