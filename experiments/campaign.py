@@ -21,6 +21,7 @@ from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
     from excitor.identify.band import BandChoice
+    from excitor.identify.friction_form import FrictionChoice
 
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
@@ -94,6 +95,7 @@ class Identification(Table):
     consistent: bool = True
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
     controller: StatedController | None = None  # none: one is assumed
+    friction: Literal["chosen", "as stated"] = "chosen"  # the form of joints' friction: by cross-validation
 
 
 class Matlab(Table):
@@ -381,6 +383,7 @@ class OpenCampaign:
     robot_source: str | Path
     text: str  # of campaign.toml
     band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
+    friction: "FrictionChoice | None" = None  # forms that the robot's friction was given
 
     @property
     def digest(self) -> str:

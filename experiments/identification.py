@@ -28,6 +28,7 @@ from excitor.identify.consistent import ConsistentEstimate, Delivered, consisten
 from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
+from excitor.identify.friction_form import choose_friction, formed
 from excitor.identify.intervals import Intervals, believing
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
@@ -357,7 +358,26 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
         training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
-    return _in_one_current(found, tell) if unlawful else found
+    return with_friction_form(_in_one_current(found, tell) if unlawful else found, tell)
+
+
+def with_friction_form(runs: Runs, tell: Tell) -> Runs:
+    """Choose the form of each joint's friction from the runs to fit to, unless it stays as the robot's file has it."""
+    campaign = runs.campaign
+    if campaign.content.identify.friction == "as stated":
+        return runs
+    try:
+        equations = known_equations(runs)
+    except ExcitorError:  # said where they are fitted
+        return runs
+    laps = [0 if run.static else repetition(run.motion.q) for run in runs.training]
+    given = equations.judging, equations.fitted
+    choice = choose_friction(campaign.robot, runs.training, *given, rows_of(campaign), laps)
+    if choice is None:
+        return runs
+    tell(choice.sentence)
+    robot = formed(campaign.robot, choice.to_json())
+    return replace(runs, campaign=replace(campaign, robot=robot, friction=choice))
 
 
 def _in_one_current(runs: Runs, tell: Tell) -> Runs:
@@ -735,6 +755,7 @@ def model_of(result: IdentifiedModel) -> Model:
         currents=dict(zip(robot.joint_names, law, strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
         load=None if result.load is None else result.load.to_json(robot),
+        friction=None if result.campaign.friction is None else result.campaign.friction.to_json(),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
+from excitor.identify.friction_form import formed
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -131,6 +132,7 @@ class Model:
     payload: Any = None
     load: Mapping[str, Any] | None = None
     arm: Mapping[str, Any] | None = None
+    friction: Mapping[str, Any] | None = None  # the form chosen for each joint, beside its alternatives
     findings: tuple[Mapping[str, Any], ...] = ()
     processing: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -263,7 +265,7 @@ class Model:
 
     def own_robot(self) -> Robot:
         """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
-        robot = self.robot or _robot_of(self.path, self.robot_name)
+        robot = self.robot or _robot_of(self.path, self.robot_name, self.friction)
         if robot is None:
             raise ExcitorError(
                 f"{self.where}: its robot, {self.robot_name!r}, is neither in the catalogue nor named by a "
@@ -312,6 +314,7 @@ class Model:
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
             **({} if self.currents is None else {"currents": dict(self.currents)}),
+            **({} if self.friction is None else {"friction": dict(self.friction)}),
         }
         weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
@@ -509,6 +512,7 @@ class _File(_Part):
     payload: Any = None
     load: Table | None = None
     arm: Table | None = None
+    friction: Table | None = None
     findings: list[Table] = []
     processing: list[Table] = []
     provenance: Table = {}
@@ -540,7 +544,7 @@ def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
 
 AS_WRITTEN = (
     *("method", "task", "condition", "training", "held_out", "same_run", "unconstrained", "reduction"),
-    *("payload", "load", "arm", "provenance", "currents"),
+    *("payload", "load", "arm", "provenance", "currents", "friction"),
 )
 
 
@@ -570,7 +574,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         path=path,
-        robot=robot,
+        robot=None if robot is None else formed(robot, file.friction),
         **{key: getattr(file, key) for key in AS_WRITTEN},
     )
 
@@ -613,13 +617,13 @@ def _standard(given: _Standard, path: Path) -> Standard | None:
     )
 
 
-def _robot_of(path: Path | None, name: str) -> Robot | None:
-    """Load the robot that the campaign beside a model names, else the catalogue's of that name."""
+def _robot_of(path: Path | None, name: str, friction: Mapping[str, Any] | None) -> Robot | None:
+    """Load the robot that the campaign beside a model names, else the catalogue's of that name, with a friction."""
     if path is not None and (campaign := path.parent / CAMPAIGN).is_file():
         try:
             name = str(tomllib.loads(campaign.read_text("utf-8-sig")).get("robot", name))
         except (OSError, ValueError):
             return None
         if name not in catalog_names() and (path.parent / name).is_file():
-            return load(path.parent / name)
-    return load(name) if name in catalog_names() else None
+            return formed(load(path.parent / name), friction)
+    return formed(load(name), friction) if name in catalog_names() else None

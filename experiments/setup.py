@@ -625,6 +625,7 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
     standard = model.standard
     if standard is None:
         raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
+    robot = model.own_robot()
     params = layout(robot)
     if not set(params.names[: params.n_link_params]) <= set(standard.names):
         raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
