@@ -49,8 +49,10 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
     Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
     """
     model = read_model(folder / name, robot)
-    names, beta, C = model.names, model.values, _covariance(model)
     base, params = base_parameters(robot), layout(robot)
+    lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
+    known = np.array([name not in lacking for name in model.names])
+    names, beta, C = np.array(model.names)[known].tolist(), model.values[known], _covariance(model)[known][:, known]
     place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
     place |= {params.names[column]: k for k, column in enumerate(base.kept)}
     strange = [name for name in names if name.removesuffix("R") not in place]

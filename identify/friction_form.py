@@ -25,13 +25,14 @@ from excitor.robots.robot import FrictionTerm, Robot
 WIDTHS = tuple(0.01 * 1.5**k for k in range(9))  # of s(v), as shares of the joint's rms speed
 BLOCKS, FOLDS = 20, 5
 LEAST = 3  # equations a parameter; fewer choose nothing
-SURE = 3.0  # standard errors of the paired difference, by which another form has to beat the stated one ...
-WORTH = 0.01  # ... and the share of the joint's squared error
+SURE = 3.0  # standard errors of the paired difference, by which another form has to beat the stated one
+WORTH = 0.02  # of the error: less does not make a form better
 RIDGE = 1e-9  # of columns of norm 1
 SPEEDS = np.geomspace(0.02, 3.0, 12)  # shares of the rms speed, at which friction has to brake
 RULE = (
-    "Of the forms that predict the torques of held-out blocks of motion within one standard error of the best, each "
-    f"joint has the simplest; the stated one stays unless another is better by {SURE:g} standard errors."
+    "Of the forms that predict the torques of held-out blocks of motion within one standard error of the best, or "
+    f"{100 * WORTH:g} % of its error, each joint has the simplest; the stated one stays unless another is better by "
+    f"{SURE:g} standard errors."
 )
 
 
@@ -138,6 +139,8 @@ def formed(robot: Robot, chosen: Mapping[str, Any] | None) -> Robot:
     friction = list(robot.drive.friction)
     for joint in [] if chosen is None else chosen.get("joints", []):
         try:
+            if joint["as_stated"]:
+                continue
             place = next(k for k, term in enumerate(friction) if term.parameter == joint["like"])
             like = friction[place]
             new = [
@@ -151,7 +154,7 @@ def formed(robot: Robot, chosen: Mapping[str, Any] | None) -> Robot:
                 friction_model(term)
         except (KeyError, TypeError, ValueError, StopIteration):
             name = str(joint.get("joint", "")) if isinstance(joint, dict) else ""
-            sentence = f"the chosen friction of joint {name[:80]!r} is damaged, or not of {robot.name}; identify again"
+            sentence = f"the chosen friction of joint {name[:80]!r} is not one of {robot.name}; identify again"
             raise ExcitorError(sentence) from None
         kept = [term for term in friction if _direction(term) != _direction(like)]
         before = sum(_direction(term) != _direction(like) for term in friction[:place])
@@ -411,12 +414,14 @@ def _solved(fits: FloatArray, at: Sequence[int]) -> FloatArray:
 def _best(errors: FloatArray, sound: BoolArray, sizes: Sequence[int]) -> int:
     """Choose the simplest form within one standard error of the best, where it is surely better than the stated one."""
     total = errors.sum(axis=1)
-    worth = sound & (total < (1.0 - WORTH) * total[0])
+    worth = sound & (total < (1.0 - WORTH) ** 2 * total[0])
     better = [f for f in np.flatnonzero(worth).tolist() if _doubt(errors[0], errors[f]) > SURE]
     if not better:
         return 0
     best = min(better, key=lambda f: float(total[f]))
-    within = [f for f in better if f == best or _doubt(errors[f], errors[best]) <= 1.0]
+    within = [
+        f for f in better if total[f] <= (1.0 + WORTH) ** 2 * total[best] or _doubt(errors[f], errors[best]) <= 1.0
+    ]
     return int(min(within, key=lambda f: (sizes[f], total[f])))
 
 
