@@ -2,7 +2,7 @@
 
 import hashlib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -21,7 +21,6 @@ from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
     from excitor.identify.band import BandChoice
-    from excitor.identify.friction_form import FrictionChoice
 
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
@@ -383,7 +382,7 @@ class OpenCampaign:
     robot_source: str | Path
     text: str  # of campaign.toml
     band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
-    friction: "FrictionChoice | None" = None  # forms that the robot's friction was given
+    friction: Mapping[str, Any] | None = None  # forms that the robot's friction was given, as in model.json
 
     @property
     def digest(self) -> str:

@@ -133,6 +133,7 @@ class Model:
     load: Mapping[str, Any] | None = None
     arm: Mapping[str, Any] | None = None
     friction: Mapping[str, Any] | None = None  # the form chosen for each joint, beside its alternatives
+    laws: Mapping[str, Any] | None = None  # doubt about current laws, and what their errors do to the parameters
     findings: tuple[Mapping[str, Any], ...] = ()
     processing: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -314,7 +315,7 @@ class Model:
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
             **({} if self.currents is None else {"currents": dict(self.currents)}),
-            **({} if self.friction is None else {"friction": dict(self.friction)}),
+            **{key: dict(getattr(self, key)) for key in ("friction", "laws") if getattr(self, key) is not None},
         }
         weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
@@ -490,6 +491,12 @@ class _Verdict(_Part):
     scores: Table = {}
 
 
+class _Laws(_Part):
+    motors: Annotated[list[Text], Field(max_length=100)]
+    sigma: Annotated[list[Size], Field(max_length=100)]
+    slopes: Annotated[list[Annotated[list[Value], Field(max_length=100)]], Field(max_length=2000)]
+
+
 class _File(_Part):
     robot: Text = ""
     method: Text = ""
@@ -513,6 +520,7 @@ class _File(_Part):
     load: Table | None = None
     arm: Table | None = None
     friction: Table | None = None
+    laws: _Laws | None = None
     findings: list[Table] = []
     processing: list[Table] = []
     provenance: Table = {}
@@ -571,6 +579,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         by_run=tuple(file.by_run),
         verdict=None if file.verdict is None else file.verdict.model_dump(),
         fitted=fitted,
+        laws=None if file.laws is None else file.laws.model_dump(),
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         path=path,

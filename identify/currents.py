@@ -1,17 +1,23 @@
-"""Currents of drives without a law: the gain of every drive beside a reference drive's, so that one model fits all.
+"""Laws of currents: what a doubt about them does to parameters, and what is done where there is none.
 
-I_j = g_j Y_j β, with g = 1 at the reference: β and torques are then in A of the reference drive.
+Without a law, the gain of every drive beside a reference drive's is fitted with the parameters, I_j = g_j Y_j β with
+g = 1 at the reference: β and torques are then in A of the reference drive.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from excitor.identify.estimate import compress
-from excitor.identify.regression import Regression
+from excitor.identify.estimate import Estimate, compress
+from excitor.identify.log import CURRENT
+from excitor.identify.regression import Decimation, Regression, pick_columns
+from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import motor_torques
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
@@ -76,3 +82,61 @@ def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArra
         left = sigma * np.sqrt(np.sum(residuals(log_g)[: b.size].reshape(b.shape) ** 2, axis=1) / rows)
         sigma = np.maximum(left, 1e-6 * left.max() + 1e-300)
     return np.exp(-np.insert(log_g, reference, 0.0)), float(per_torque[reference]), reference
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LawDoubt:
+    """Relative doubt about each motor's current law, and what an error of it does to estimated parameters."""
+
+    motors: tuple[str, ...]
+    sigma: FloatArray  # (n_motors,)
+    slopes: FloatArray  # (n_base, n_motors): change of the parameters over the relative change of a motor's torque
+
+    @property
+    def covariance(self) -> FloatArray:
+        """What it adds to the parameters' covariance, (n_base, n_base)."""
+        root = self.slopes * self.sigma
+        return np.asarray(root @ root.T)
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to plain data as in model.json."""
+        return {"motors": list(self.motors), "sigma": self.sigma.tolist(), "slopes": self.slopes.tolist()}
+
+
+def law_sentence(sigma: FloatArray) -> str:
+    """Say what doubtful current laws mean for masses and torques."""
+    low, high = (f"{100.0 * x:.3g}" for x in (sigma.min(), sigma.max()))
+    known = f"{high} %" if low == high else f"{low} to {high} %"
+    return f"masses, inertias and torques are proportional to the current laws, known to {known}; intervals hold that"
+
+
+def stated_doubt(robot: Robot, runs: Sequence[Samples]) -> FloatArray | None:
+    """Return the relative σ of the motors' laws, (n_joints,), where a run's torques come from currents by them."""
+    sigma = robot.drive.current_sigma
+    measured = any(step.name == CURRENT for run in runs for step in run.steps)
+    return sigma if sigma is not None and sigma.any() and measured and not robot.drive.in_amperes else None
+
+
+def law_doubt(
+    robot: Robot, runs: Sequence[Samples], regression: Regression, estimate: Estimate, decimate: Decimation | None
+) -> LawDoubt | None:
+    """Find what errors of current laws do to an estimate, ∂β/∂ε_m = W⁺ N_mj τ_m; None where none is in doubt."""
+    sigma = stated_doubt(robot, runs)
+    if sigma is None:
+        return None
+    D = np.zeros((len(regression), len(sigma)))
+    for number, run in enumerate(runs):
+        by_motor = np.asarray(motor_torques(robot, run.tau)[:, :, None] * robot.drive.motor_from_joint)
+        by_motor = by_motor if decimate is None or run.static else decimate(by_motor)
+        own = np.flatnonzero(regression.run == number)
+        D[own] = by_motor[regression.sample[own], :, regression.joint[own]]
+        D[own] *= any(step.name == CURRENT for step in run.steps)
+    return LawDoubt(robot.joint_names, sigma, response(regression, estimate, D))
+
+
+def response(regression: Regression, estimate: Estimate, torques: FloatArray) -> FloatArray:
+    """Change of an estimate with torques (n_rows, k), W⁺ torques with its weights, (n_base, k)."""
+    pairs, own = zip(regression.joint, regression.run, strict=True), estimate.group_sigma
+    sigma = np.array([own.get((j, k), own.get((j, -1), 1.0)) for j, k in pairs])[:, None]
+    W = pick_columns(regression, estimate.names).W
+    return np.asarray(np.linalg.lstsq(W / sigma, torques / sigma)[0])

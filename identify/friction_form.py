@@ -6,7 +6,7 @@ stay and E those of the joint's forms, τ - C β = (E - C K) e + …, K = (CᵀC
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -29,6 +29,8 @@ SURE = 3.0  # standard errors of the paired difference, by which another form ha
 WORTH = 0.02  # of the error: less does not make a form better
 RIDGE = 1e-9  # of columns of norm 1
 SPEEDS = np.geomspace(0.02, 3.0, 12)  # shares of the rms speed, at which friction has to brake
+STATED = "as stated"
+Choice = Mapping[str, Any]  # the forms of all joints with their alternatives, as in model.json
 RULE = (
     "Of the forms that predict the torques of held-out blocks of motion within one standard error of the best, or "
     f"{100 * WORTH:g} % of its error, each joint has the simplest; the stated one stays unless another is better by "
@@ -51,7 +53,7 @@ class Form:
     @property
     def kind(self) -> str:
         """What distinguishes it, without numbers."""
-        return " + ".join(["width"] * (self.width is not None) + [name for name, _ in self.added]) or "as stated"
+        return " + ".join(["width"] * (self.width is not None) + [name for name, _ in self.added]) or STATED
 
     def terms(self, stated: Sequence[FrictionTerm], speed: float) -> tuple[FrictionTerm, ...]:
         """List all terms of a joint with this form."""
@@ -71,70 +73,20 @@ def _rounded(x: float) -> float:
     return float(f"{x:.2g}")
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A form, with its error on held-out blocks."""
-
-    kind: str
-    words: str
-    error: float  # of the joint's torques, over that of the chosen form
-    doubt: float  # standard errors that it is worse by, of blocks in pairs
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class JointForm:
-    """The chosen form of a joint's friction, and the best of each other kind."""
-
-    joint: str
-    like: str  # parameter of a stated term
-    terms: tuple[FrictionTerm, ...]  # of the chosen form
-    chosen: Tried
-    others: tuple[Tried, ...]
-    pooled: bool = False  # chosen together with other joints, where none alone is sure
-
-    @property
-    def as_stated(self) -> bool:
-        """Whether the stated form stays."""
-        return self.chosen.kind == "as stated"
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert to plain data as in model.json."""
-        tried = [
-            {**asdict(one), "error": round(one.error, 5), "doubt": round(one.doubt, 2) if one.doubt < 1e6 else None}
-            for one in (self.chosen, *self.others)
-        ]
-        keys = ("parameter", "model", "width", "scale", "warm_up")
-        own = {"joint": self.joint, "like": self.like, "form": self.chosen.words, "as_stated": self.as_stated}
-        terms = [{key: getattr(term, key) for key in keys} for term in self.terms]
-        return own | {"pooled": self.pooled, "terms": terms, "tried": tried}
+def sentence_of(chosen: Choice) -> str:
+    """Say which joints' friction has another form than stated."""
+    other = [joint for joint in chosen["joints"] if not joint["as_stated"]]
+    if not other:
+        return "friction as stated: no other form predicts held-out blocks surely better"
+    words = []
+    for joint in other:
+        stated = next(one["error"] for one in joint["tried"] if one["kind"] == STATED)
+        words.append(f"{joint['joint']}: {joint['form']} (as stated {percent(stated)} error)")
+    rest = "" if len(other) == len(chosen["joints"]) else "; other joints as stated"
+    return f"friction chosen by the torques of held-out blocks: {', '.join(words)}{rest}"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FrictionChoice:
-    """The forms of all joints."""
-
-    joints: tuple[JointForm, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert to plain data as in model.json."""
-        return {"rule": RULE, "joints": [joint.to_json() for joint in self.joints]}
-
-    @property
-    def sentence(self) -> str:
-        """Say which joints' friction has another form than stated."""
-        other = [joint for joint in self.joints if not joint.as_stated]
-        if not other:
-            return "friction as stated: no other form predicts held-out blocks surely better"
-        words = [f"{joint.joint}: {joint.chosen.words} (as stated {_more(joint)} error)" for joint in other]
-        rest = "" if len(other) == len(self.joints) else "; other joints as stated"
-        return f"friction chosen by the torques of held-out blocks: {', '.join(words)}{rest}"
-
-
-def _more(joint: JointForm) -> str:
-    return percent(next(one.error for one in joint.others if one.kind == "as stated"))
-
-
-def formed(robot: Robot, chosen: Mapping[str, Any] | None) -> Robot:
+def formed(robot: Robot, chosen: Choice | None) -> Robot:
     """Give a robot the friction that a model.json has chosen; ExcitorError where it is not of this robot."""
     friction = list(robot.drive.friction)
     for joint in [] if chosen is None else chosen.get("joints", []):
@@ -193,7 +145,7 @@ class _Sums:
 @one_blas_thread()
 def choose_friction(
     robot: Robot, runs: Sequence[Samples], judging: Regression, fitted: Regression, rows: Rows, laps: Sequence[int]
-) -> FrictionChoice | None:
+) -> Choice | None:
     """Choose the form of each joint's friction; None where none is stated, or equations are too few.
 
     Args:
@@ -211,7 +163,7 @@ def choose_friction(
     sums = _sums(robot, runs, (judging, fitted), extra, rows, laps) if groups else None
     if sums is None:
         return None
-    chosen, found = [0] * len(groups), dict[int, JointForm]()
+    chosen, found = [0] * len(groups), dict[int, Choice]()
 
     def choose(free: Sequence[int]) -> None:
         staying = _staying(groups, chosen, set(free), len(judging.names))
@@ -227,7 +179,7 @@ def choose_friction(
     together = [k for k in found if not chosen[k] and groups[k].forms == groups[0].forms]
     if len(together) > 1:
         choose(together)
-    return FrictionChoice(tuple(found[k] for k in sorted(found)))
+    return {"rule": RULE, "joints": [found[k] for k in sorted(found)]}
 
 
 def _groups(robot: Robot, runs: Sequence[Samples], names: Sequence[str]) -> tuple[list[FrictionTerm], list[_Group]]:
@@ -349,7 +301,7 @@ def _staying(groups: Sequence[_Group], chosen: Sequence[int], free: set[int], n_
     return [k for k in range(n_names) if k not in friction or k in now] + sorted(k for k in now if k >= n_names)
 
 
-def _chosen(sums: _Sums, groups: Sequence[_Group], staying: Sequence[int]) -> tuple[list[JointForm], int]:
+def _chosen(sums: _Sums, groups: Sequence[_Group], staying: Sequence[int]) -> tuple[list[Choice], int]:
     """Choose one form for groups whose forms are the same, and return its number."""
     forms = groups[0].forms
     own = sorted({column for group in groups for columns in group.columns for column in columns})
@@ -372,15 +324,28 @@ def _chosen(sums: _Sums, groups: Sequence[_Group], staying: Sequence[int]) -> tu
     return [_form_of(group, best, listed, errors, len(groups) > 1) for group in groups], best
 
 
-def _form_of(group: _Group, best: int, others: Sequence[int], errors: FloatArray, pooled: bool) -> JointForm:
-    """Describe the choice of a group."""
-
-    def tried(f: int) -> Tried:
-        ratio, doubt = np.sqrt(errors[f].sum() / errors[best].sum()), _doubt(errors[f], errors[best])
-        return Tried(group.forms[f].kind, _words(group, f), float(ratio), doubt)
-
-    rest = tuple(tried(f) for f in others)
-    return JointForm(group.joint, group.stated[0].parameter, group.terms[best], tried(best), rest, pooled)
+def _form_of(group: _Group, best: int, others: Sequence[int], errors: FloatArray, pooled: bool) -> Choice:
+    """Describe the choice of a group; errors are those of the joint's torques over the chosen form's."""
+    keys = ("parameter", "model", "width", "scale", "warm_up")
+    ratio = np.sqrt(errors.sum(axis=1) / errors[best].sum())
+    tried = [
+        {
+            "kind": group.forms[f].kind,
+            "form": _words(group, f),
+            "error": round(float(ratio[f]), 5),
+            "standard_errors": round(_doubt(errors[f], errors[best]), 2),
+        }
+        for f in (best, *others)
+    ]
+    return {
+        "joint": group.joint,
+        "like": group.stated[0].parameter,
+        "form": _words(group, best),
+        "as_stated": best == 0,
+        "pooled": pooled,
+        "terms": [{key: getattr(term, key) for key in keys} for term in group.terms[best]],
+        "tried": tried,
+    }
 
 
 def _reduced(sums: _Sums, staying: list[int], own: list[int], joints: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -455,4 +420,4 @@ def _words(group: _Group, form: int) -> str:
     said = [f"sign over {width:g} {group.unit}"] * (chosen.width is not None)
     more = terms[len(group.stated) :]
     said += [f"{t.model} of {t.scale:g} {group.unit}" if TABLE[t.model].needs_scale else t.model for t in more]
-    return ", ".join(said) or "as stated"
+    return ", ".join(said) or STATED
