@@ -28,6 +28,7 @@ from excitor.identify.consistent import ConsistentEstimate, Delivered, consisten
 from excitor.identify.currents import (
     LAW_NEEDED,
     LawDoubt,
+    gear_losses,
     in_amperes,
     law_doubt,
     law_sentence,
@@ -229,6 +230,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     intervals = intervals if laws is None else believing(intervals, laws.covariance)
     doubtful = impossible_values(campaign.robot, intervals, examined.training)
     findings = (*examined.findings, *allowed(doubtful, settings.allow), *law_findings(laws))
+    lost = gear_losses(campaign.robot, measured, equations.fitted, estimate, thinner(campaign))
+    findings = findings if lost is None else (*findings, lost)
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))

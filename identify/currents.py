@@ -1,4 +1,4 @@
-"""Laws of currents: what a doubt about them does to parameters, and what is done where there is none.
+"""Motors' side: what doubtful current laws do to parameters, what is done without a law, and losses of gears.
 
 Without a law, the gain of every drive beside a reference drive's is fitted with the parameters, I_j = g_j Y_j β with
 g = 1 at the reference: β and torques are then in A of the reference drive.
@@ -9,21 +9,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.stats
 from scipy.optimize import least_squares
 
+from excitor.identify.between import independent_weights
+from excitor.identify.diagnose import Finding
 from excitor.identify.estimate import Estimate, compress
-from excitor.identify.log import CURRENT
-from excitor.identify.regression import Decimation, Regression, pick_columns
+from excitor.identify.log import CURRENT, MOTORS
+from excitor.identify.regression import Decimation, Regression, pick_columns, pick_rows
 from excitor.identify.samples import Samples
+from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import motor_torques
+from excitor.robots.friction import friction_model, motor_positions, motor_torques
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 LAW_NEEDED = "state torque_from_current and torque_from_current_sigma under [drive] of the robot's file"
 SPREAD = 0.5  # of the logarithms of gains about those that the prior model suggests
 _ROUNDS = 3  # of weights
+LOSS = 0.15  # of the torque: what gears may lose, before anything is measured
+CHANCE = 0.01  # that losses are found in gears without any
+REACH = 1.96  # standard deviations of a 95 % interval
 
 
 def why_not(robot: Robot) -> str:
@@ -127,11 +135,56 @@ def law_doubt(
     D = np.zeros((len(regression), len(sigma)))
     for number, run in enumerate(runs):
         by_motor = np.asarray(motor_torques(robot, run.tau)[:, :, None] * robot.drive.motor_from_joint)
-        by_motor = by_motor if decimate is None or run.static else decimate(by_motor)
-        own = np.flatnonzero(regression.run == number)
-        D[own] = by_motor[regression.sample[own], :, regression.joint[own]]
+        own = regression.run == number
+        D[own] = _rows(by_motor, run, pick_rows(regression, own), decimate)
         D[own] *= any(step.name == CURRENT for step in run.steps)
     return LawDoubt(robot.joint_names, sigma, response(regression, estimate, D))
+
+
+def _rows(by_motor: FloatArray, run: Samples, regression: Regression, decimate: Decimation | None) -> FloatArray:
+    """Pick what motors give joints (n_samples, n_motors, n_joints) at a run's equations, (n_rows, n_motors)."""
+    by_motor = by_motor if decimate is None or run.static else decimate(by_motor)
+    return np.asarray(by_motor[regression.sample, :, regression.joint])
+
+
+def gear_losses(
+    robot: Robot, runs: Sequence[Samples], regression: Regression, estimate: Estimate, decimate: Decimation | None
+) -> Finding | None:
+    """Test whether gears lose torque by the direction of power.
+
+    It is a likelihood ratio of δ_m |τ_m| sgn dq_m at motors, at 1 %; errors count as independent once in their
+    correlation time, and δ has a prior of 0 ± LOSS. None where torques are not those of motors,
+    or the robot has a model of losses already.
+    """
+    at_motors = all(any(step.name in (CURRENT, MOTORS) for step in run.steps) for run in runs if not run.static)
+    stated = (robot.drive.efficiency != 1.0).any() or any(friction_model(t).load for t in robot.drive.friction)
+    if stated or not at_motors or robot.drive.in_amperes or (regression.joint < 0).any():
+        return None
+    chi, params = standard_parameters(robot, estimate), layout(robot)
+    chi[params.n_link_params :] = 0.0
+    E = np.zeros((len(regression), robot.n_joints))
+    for number, run in enumerate(runs):
+        lost = np.abs(motor_torques(robot, rigid_torque(robot, run.motion, chi)))
+        lost *= np.sign(motor_positions(robot, run.motion.dq) - motor_positions(robot, 0.0 * run.motion.dq))
+        own = regression.run == number
+        E[own] = _rows(lost[:, :, None] * robot.drive.motor_from_joint, run, pick_rows(regression, own), decimate)
+    weight = independent_weights(regression)[:, None]
+    Q = np.linalg.qr(weight * pick_columns(regression, estimate.names).W)[0]
+    apart, y = weight * E, weight[:, 0] * regression.y
+    apart, y = apart - Q @ (Q.T @ apart), y - Q @ (Q.T @ y)
+    information = apart.T @ apart
+    C = np.linalg.inv(information + np.eye(len(information)) / LOSS**2)
+    found = C @ apart.T @ y
+    ratio = float(y @ apart @ np.linalg.pinv(information, hermitian=True) @ apart.T @ y)
+    spread = REACH * np.sqrt(np.diag(C))
+    each = zip(robot.joint_names, 100.0 * found, 100.0 * spread, strict=True)
+    data: dict[str, Any] = {name: (float(x), float(s)) for name, x, s in each}
+    if ratio > scipy.stats.chi2.ppf(1.0 - CHANCE, len(found)) and (found > spread).any():
+        words = ", ".join(f"{name} {x:.2g} ± {s:.2g} %" for name, (x, s) in data.items())
+        sentence = f"gears lose torque by the direction of power: {words}; the model has it in masses and friction"
+        return Finding("note", "losses", sentence, "state efficiency under [drive] of the robot's file", data)
+    most = 100.0 * float(np.max(np.maximum(found, 0.0) + spread))
+    return Finding("note", "losses", f"losses of gears: none found, up to {most:.2g} %", "nothing is to do", data)
 
 
 def response(regression: Regression, estimate: Estimate, torques: FloatArray) -> FloatArray:

@@ -26,14 +26,16 @@ WIDTHS = tuple(0.01 * 1.5**k for k in range(9))  # of s(v), as shares of the joi
 BLOCKS, FOLDS = 20, 5
 LEAST = 3  # equations a parameter; fewer choose nothing
 SURE = 3.0  # standard errors of the paired difference, by which another form has to beat the stated one
-WORTH = 0.02  # of the error: less does not make a form better
+WORTH = 0.02  # of the error, at least
+ALIKE = 0.05  # of the best form's error: a simpler form that costs no more is taken
 RIDGE = 1e-9  # of columns of norm 1
 SPEEDS = np.geomspace(0.02, 3.0, 12)  # shares of the rms speed, at which friction has to brake
 STATED = "as stated"
+KEYS: dict[str, Any] = {"parameter": str, "model": str, "width": float, "scale": float, "warm_up": int}  # of a term
 Choice = Mapping[str, Any]  # the forms of all joints with their alternatives, as in model.json
 RULE = (
     "Of the forms that predict the torques of held-out blocks of motion within one standard error of the best, or "
-    f"{100 * WORTH:g} % of its error, each joint has the simplest; the stated one stays unless another is better by "
+    f"{100 * ALIKE:g} % of its error, each joint has the simplest; the stated one stays unless another is better by "
     f"{SURE:g} standard errors."
 )
 
@@ -75,15 +77,15 @@ def _rounded(x: float) -> float:
 
 def sentence_of(chosen: Choice) -> str:
     """Say which joints' friction has another form than stated."""
-    other = [joint for joint in chosen["joints"] if not joint["as_stated"]]
-    if not other:
-        return "friction as stated: no other form predicts held-out blocks surely better"
-    words = []
-    for joint in other:
-        stated = next(one["error"] for one in joint["tried"] if one["kind"] == STATED)
-        words.append(f"{joint['joint']}: {joint['form']} (as stated {percent(stated)} error)")
-    rest = "" if len(other) == len(chosen["joints"]) else "; other joints as stated"
-    return f"friction chosen by the torques of held-out blocks: {', '.join(words)}{rest}"
+    words = [
+        f"{joint['joint']}: {joint['form']} (as stated {percent(one['error'])} error)"
+        for joint in chosen["joints"]
+        for one in joint["tried"][1:]
+        if not joint["as_stated"] and one["kind"] == STATED
+    ]
+    rest = "" if len(words) == len(chosen["joints"]) else "; other joints as stated"
+    none = "friction as stated: no other form predicts held-out blocks surely better"
+    return f"friction chosen by the torques of held-out blocks: {', '.join(words)}{rest}" if words else none
 
 
 def formed(robot: Robot, chosen: Choice | None) -> Robot:
@@ -95,15 +97,8 @@ def formed(robot: Robot, chosen: Choice | None) -> Robot:
                 continue
             place = next(k for k, term in enumerate(friction) if term.parameter == joint["like"])
             like = friction[place]
-            new = [
-                FrictionTerm(
-                    *(str(entry["parameter"]), str(entry["model"]), like.senses, like.acts),
-                    *(float(entry["width"]), float(entry["scale"]), int(entry["warm_up"])),
-                )
-                for entry in joint["terms"]
-            ]
-            for term in new:
-                friction_model(term)
+            new = [replace(like, **{key: kind(entry[key]) for key, kind in KEYS.items()}) for entry in joint["terms"]]
+            _ = [friction_model(term) for term in new]
         except (KeyError, TypeError, ValueError, StopIteration):
             name = str(joint.get("joint", "")) if isinstance(joint, dict) else ""
             sentence = f"the chosen friction of joint {name[:80]!r} is not one of {robot.name}; identify again"
@@ -137,8 +132,7 @@ class _Sums:
 
     size: FloatArray  # (n_columns + 1,): norms of columns and torques
     places: list[IntArray]  # of each joint's columns, τ last
-    fitted: list[FloatArray]  # of each joint, (n_blocks, n, n)
-    judged: list[FloatArray]
+    blocks: list[FloatArray]  # of each joint: of the judged equations, of the fitted ones, (2, n_blocks, n, n)
     always: FloatArray  # of held poses, which are fitted with every block, (n_columns + 1, n_columns + 1)
 
 
@@ -148,19 +142,16 @@ def choose_friction(
 ) -> Choice | None:
     """Choose the form of each joint's friction; None where none is stated, or equations are too few.
 
-    Args:
-        robot: with its stated friction.
-        runs: whose equations these are.
-        judging: their equations, with those about reversals of friction.
-        fitted: those of them that are fitted.
-        rows: how they were thinned.
-        laps: samples of each run after which its motion repeats, 0 for none: a stretch is held out in all laps.
+    `judging` are the runs' equations with those about reversals of friction, `fitted` those of them that are fitted,
+    thinned as `rows` say. `laps` are the samples after which each run's motion repeats, 0 for none: a stretch is held
+    out in all laps.
     """
-    moving = np.array([not run.static for run in runs])
-    if len(fitted) < LEAST * len(judging.names) or not moving.any():
+    moving = [run for run in runs if not run.static]
+    if len(fitted) < LEAST * len(judging.names) or not moving:
         return None
-    extra, groups = _groups(robot, [run for run in runs if not run.static], judging.names)
-    sums = _sums(robot, runs, (judging, fitted), extra, rows, laps) if groups else None
+    extra, groups = _groups(robot, moving, judging.names)
+    curves = [_curves(run, extra, rows) for run in runs]
+    sums = _sums(robot, runs, judging, fitted, extra, (curves, laps)) if groups else None
     if sums is None:
         return None
     chosen, found = [0] * len(groups), dict[int, Choice]()
@@ -228,46 +219,49 @@ def _forms(stated: Sequence[FrictionTerm]) -> Iterator[Form]:
 
 
 def _sums(
-    robot: Robot, runs: Sequence[Samples], equations: tuple[Regression, Regression], extra: Sequence[FrictionTerm],
-    rows: Rows, laps: Sequence[int],
+    robot: Robot, runs: Sequence[Samples], judging: Regression, fitted: Regression, extra: Sequence[FrictionTerm],
+    along: tuple[Sequence[FloatArray], Sequence[int]],
 ) -> _Sums | None:  # fmt: skip
     """Sum squares and products over blocks; None where they are too few, or the stated model has no rank."""
+    curves, laps = along
     try:
-        sigma = wls(compress(equations[1])).group_sigma
+        sigma = wls(compress(fitted)).group_sigma
     except (RankDeficient, ValueError):
         return None
-    block = [_blocks(regression, runs, laps) for regression in equations]
-    n_blocks, p = 1 + max(int(block[0].max()), -1), len(equations[0].names) + len(extra)
+    block, kept = _blocks(judging, runs, laps), np.isin(_key(judging, judging), _key(fitted, judging))
+    n_blocks, n, p = int(block.max()) + 1, len(judging.names), len(judging.names) + len(extra)
     if n_blocks < 2 * FOLDS:
         return None
-    curves = [_curves(run, extra, rows) for run in runs]
     size, always = np.zeros(p + 1), np.zeros((p + 1, p + 1))
-    places: list[IntArray] = []
-    sums: tuple[list[FloatArray], list[FloatArray]] = ([], [])
+    places, sums = list[IntArray](), list[FloatArray]()
     for j in range(robot.n_joints):
         own = [k for k, term in enumerate(extra) if term.acts[j] != 0.0]
-        acts = np.array([extra[k].acts[j] for k in own])
-        at = np.array([*range(len(equations[0].names)), *(len(equations[0].names) + np.array(own, dtype=int)), p])
+        at = np.array([*range(n), *(n + k for k in own), p])
+        G = np.zeros((2, n_blocks, len(at), len(at)))
+        for number in range(len(runs)):
+            mine = np.flatnonzero((judging.joint == j) & (judging.run == number))
+            more = curves[number][judging.sample[mine]][:, own] * [extra[k].acts[j] for k in own]
+            weight = 1.0 / max(sigma.get((j, number), sigma.get((j, -1), np.inf)), 1e-300)
+            x = weight * np.column_stack([judging.W[mine], more, judging.y[mine]])
+            for b in np.unique(block[mine]):
+                here = block[mine] == b
+                every, learnt = x[here], x[here & kept[mine]]
+                if b >= 0:
+                    G[:, b] += [every.T @ every, learnt.T @ learnt]
+                else:
+                    always[np.ix_(at, at)] += every.T @ every
+        size[at] += np.diag(G[1].sum(axis=0))
         places.append(at)
-        for regression, blocks, out in zip(equations, block, sums, strict=True):
-            out.append(np.zeros((n_blocks, len(at), len(at))))
-            for number in range(len(runs)):
-                mine = np.flatnonzero((regression.joint == j) & (regression.run == number))
-                more = curves[number][regression.sample[mine]][:, own] * acts
-                weight = 1.0 / max(sigma.get((j, number), sigma.get((j, -1), np.inf)), 1e-300)
-                x = weight * np.column_stack([regression.W[mine], more, regression.y[mine]])
-                for b in np.unique(blocks[mine]):
-                    of_block = x[blocks[mine] == b]
-                    if b >= 0:
-                        out[-1][b] += of_block.T @ of_block
-                    elif regression is equations[1]:
-                        always[np.ix_(at, at)] += of_block.T @ of_block
-        size[at] += np.diag(sums[1][-1].sum(axis=0))
+        sums.append(G)
     size = np.sqrt(size + np.diag(always)) + 1e-150
-    for at, judged, fitted in zip(places, *sums, strict=True):
-        for one in (judged, fitted):
-            one /= np.outer(size[at], size[at])
-    return _Sums(size, places, sums[1], sums[0], always / np.outer(size, size))
+    sums = [G / np.outer(size[at], size[at]) for at, G in zip(places, sums, strict=True)]
+    return _Sums(size, places, sums, always / np.outer(size, size))
+
+
+def _key(regression: Regression, like: Regression) -> IntArray:
+    """Return a number of each equation, by run, sample and joint."""
+    place = regression.run * (int(like.sample.max()) + 1) + regression.sample
+    return np.asarray(place * len(like.joint_names) + regression.joint)
 
 
 def _curves(run: Samples, terms: Sequence[FrictionTerm], rows: Rows) -> FloatArray:
@@ -311,7 +305,8 @@ def _chosen(sums: _Sums, groups: Sequence[_Group], staying: Sequence[int]) -> tu
     for f in range(len(forms)):
         columns = [k for group in groups for k in group.columns[f]]
         at = [own.index(k) for k in columns]
-        e = _solved(fitted, at)
+        A = fitted[np.ix_(range(len(fitted)), at, at)] + RIDGE * np.eye(len(at))
+        e = np.linalg.solve(A, fitted[:, at, -1:])[:, :, 0]
         u = np.column_stack([-e[:-1], np.ones(FOLDS)])[np.arange(len(judged)) % FOLDS]
         products = judged[np.ix_(range(len(judged)), [*at, -1], [*at, -1])]
         errors[f] = np.maximum(np.einsum("bi,bij,bj->b", u, products, u), 1e-300)
@@ -326,26 +321,20 @@ def _chosen(sums: _Sums, groups: Sequence[_Group], staying: Sequence[int]) -> tu
 
 def _form_of(group: _Group, best: int, others: Sequence[int], errors: FloatArray, pooled: bool) -> Choice:
     """Describe the choice of a group; errors are those of the joint's torques over the chosen form's."""
-    keys = ("parameter", "model", "width", "scale", "warm_up")
     ratio = np.sqrt(errors.sum(axis=1) / errors[best].sum())
+    doubts = [_doubt(errors[f], errors[best]) for f in (best, *others)]
     tried = [
         {
             "kind": group.forms[f].kind,
             "form": _words(group, f),
             "error": round(float(ratio[f]), 5),
-            "standard_errors": round(_doubt(errors[f], errors[best]), 2),
+            "doubt": round(x, 2),
         }
-        for f in (best, *others)
+        for f, x in zip((best, *others), doubts, strict=True)
     ]
-    return {
-        "joint": group.joint,
-        "like": group.stated[0].parameter,
-        "form": _words(group, best),
-        "as_stated": best == 0,
-        "pooled": pooled,
-        "terms": [{key: getattr(term, key) for key in keys} for term in group.terms[best]],
-        "tried": tried,
-    }
+    terms = [{key: getattr(term, key) for key in KEYS} for term in group.terms[best]]
+    head = {"joint": group.joint, "like": group.stated[0].parameter, "form": _words(group, best), "pooled": pooled}
+    return head | {"as_stated": best == 0, "terms": terms, "tried": tried}
 
 
 def _reduced(sums: _Sums, staying: list[int], own: list[int], joints: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -353,27 +342,21 @@ def _reduced(sums: _Sums, staying: list[int], own: list[int], joints: IntArray) 
 
     The fits are those to the blocks of other folds, and the one to all.
     """
-    z, folds = [*own, len(sums.size) - 1], np.arange(len(sums.judged[0])) % FOLDS
+    z, folds = [*own, len(sums.size) - 1], np.arange(sums.blocks[0].shape[1]) % FOLDS
     judged = np.zeros((len(folds), len(z), len(z)))
     fits = []
     for f in range(FOLDS + 1):
         A = sums.always.copy()
-        for at, products in zip(sums.places, sums.fitted, strict=True):
-            A[np.ix_(at, at)] += products[folds != f].sum(axis=0)
+        for at, products in zip(sums.places, sums.blocks, strict=True):
+            A[np.ix_(at, at)] += products[1, folds != f].sum(axis=0)
         K = np.linalg.solve(A[np.ix_(staying, staying)] + RIDGE * np.eye(len(staying)), A[np.ix_(staying, z)])
         fits.append(A[np.ix_(z, z)] - A[np.ix_(z, staying)] @ K)
         T = np.zeros((len(sums.size), len(z)))
         T[staying], T[z, range(len(z))] = -K, 1.0
         for j in joints:
             T_j = T[sums.places[j]]
-            judged[folds == f] += T_j.T @ sums.judged[j][folds == f] @ T_j
+            judged[folds == f] += T_j.T @ sums.blocks[j][0, folds == f] @ T_j
     return np.array(fits), judged
-
-
-def _solved(fits: FloatArray, at: Sequence[int]) -> FloatArray:
-    """Fit some columns to what is left, (n_fits, n_columns)."""
-    A = fits[np.ix_(range(len(fits)), at, at)] + RIDGE * np.eye(len(at))
-    return np.asarray(np.linalg.solve(A, fits[:, at, -1:])[:, :, 0])
 
 
 def _best(errors: FloatArray, sound: BoolArray, sizes: Sequence[int]) -> int:
@@ -385,7 +368,7 @@ def _best(errors: FloatArray, sound: BoolArray, sizes: Sequence[int]) -> int:
         return 0
     best = min(better, key=lambda f: float(total[f]))
     within = [
-        f for f in better if total[f] <= (1.0 + WORTH) ** 2 * total[best] or _doubt(errors[f], errors[best]) <= 1.0
+        f for f in better if total[f] <= (1.0 + ALIKE) ** 2 * total[best] or _doubt(errors[f], errors[best]) <= 1.0
     ]
     return int(min(within, key=lambda f: (sizes[f], total[f])))
 

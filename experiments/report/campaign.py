@@ -244,26 +244,7 @@ def processing_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     if not processing:
         return None
     runs = [{**run, "steps": _steps(run["steps"])} for run in processing["runs"]]
-    return {**processing, "runs": runs, "equations": _steps(processing["equations"]), **_friction(processing)}
-
-
-def _friction(processing: Mapping[str, Any]) -> dict[str, Any]:
-    """Show the form of each joint's friction beside the errors that the others leave on held-out blocks."""
-    friction = processing.get("friction") or {"joints": [], "rule": ""}
-    more = {"width": "sign with a width", "sqrt": "√|v|", "offset": "offset"}
-    rows = [
-        {
-            "joint": joint["joint"],
-            "form": joint["form"] + ", chosen for several joints together" * joint["pooled"],
-            "others": [
-                f"{' + '.join(more.get(part, part) for part in one['kind'].split(' + '))} "
-                f"{100.0 * (one['error'] - 1.0):+.2g} %"
-                for one in joint["tried"][1:]
-            ],
-        }
-        for joint in friction["joints"]
-    ]
-    return {"friction": rows, "friction_rule": friction["rule"]}
+    return {**processing, "runs": runs, "equations": _steps(processing["equations"])}
 
 
 def _steps(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
