@@ -491,6 +491,11 @@ class _Verdict(_Part):
     scores: Table = {}
 
 
+class _Forms(_Part):
+    rule: str = ""
+    joints: Annotated[list[Table], Field(max_length=200)]
+
+
 class _Laws(_Part):
     motors: Annotated[list[Text], Field(max_length=100)]
     sigma: Annotated[list[Size], Field(max_length=100)]
@@ -519,7 +524,7 @@ class _File(_Part):
     payload: Any = None
     load: Table | None = None
     arm: Table | None = None
-    friction: Table | None = None
+    friction: _Forms | None = None
     laws: _Laws | None = None
     findings: list[Table] = []
     processing: list[Table] = []
@@ -552,12 +557,12 @@ def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
 
 AS_WRITTEN = (
     *("method", "task", "condition", "training", "held_out", "same_run", "unconstrained", "reduction"),
-    *("payload", "load", "arm", "provenance", "currents", "friction"),
+    *("payload", "load", "arm", "provenance", "currents"),
 )
 
 
 def _model(file: _File, path: Path, robot: Robot | None) -> Model:
-    listed, standard, fit = file.parameters, file.standard or _Standard(), file.fit
+    listed, standard, fit, forms = file.parameters, file.standard or _Standard(), file.fit, file.friction
     fitted = fit if fit is None else Fitted(fit.equations, fit.settings, fit.intervals.method, fit.intervals.settings)
     intervals = [entry.interval or [np.nan, np.nan] for entry in listed]
     return Model(
@@ -579,11 +584,12 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         by_run=tuple(file.by_run),
         verdict=None if file.verdict is None else file.verdict.model_dump(),
         fitted=fitted,
+        friction=None if forms is None else forms.model_dump(),
         laws=None if file.laws is None else file.laws.model_dump(),
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         path=path,
-        robot=None if robot is None else formed(robot, file.friction),
+        robot=None if robot is None else formed(robot, None if forms is None else forms.model_dump()),
         **{key: getattr(file, key) for key in AS_WRITTEN},
     )
 

@@ -91,7 +91,7 @@ def sentence_of(chosen: Choice) -> str:
 def formed(robot: Robot, chosen: Choice | None) -> Robot:
     """Give a robot the friction that a model.json has chosen; ExcitorError where it is not of this robot."""
     friction = list(robot.drive.friction)
-    for joint in [] if chosen is None else chosen.get("joints", []):
+    for joint in [] if chosen is None else chosen["joints"]:
         try:
             if joint["as_stated"]:
                 continue
@@ -100,13 +100,14 @@ def formed(robot: Robot, chosen: Choice | None) -> Robot:
             new = [replace(like, **{key: kind(entry[key]) for key, kind in KEYS.items()}) for entry in joint["terms"]]
             _ = [friction_model(term) for term in new]
         except (KeyError, TypeError, ValueError, StopIteration):
-            name = str(joint.get("joint", "")) if isinstance(joint, dict) else ""
-            sentence = f"the chosen friction of joint {name[:80]!r} is not one of {robot.name}; identify again"
-            raise ExcitorError(sentence) from None
+            name = str(joint.get("joint", ""))[:80]
+            raise ExcitorError(
+                f"the chosen friction of joint {name!r} is not one of {robot.name}; identify again"
+            ) from None
         kept = [term for term in friction if _direction(term) != _direction(like)]
         before = sum(_direction(term) != _direction(like) for term in friction[:place])
         friction = [*kept[:before], *new, *kept[before:]]
-    return with_friction(robot, friction)
+    return with_friction(robot, friction) if friction != [*robot.drive.friction] else robot
 
 
 def _direction(term: FrictionTerm) -> bytes:
