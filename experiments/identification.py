@@ -224,14 +224,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
-    intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
-    measured = as_measured(examined, examined.training)
-    laws = law_doubt(campaign.robot, measured, equations.fitted, estimate, thinner(campaign))
-    intervals = intervals if laws is None else believing(intervals, laws.covariance)
-    doubtful = impossible_values(campaign.robot, intervals, examined.training)
-    findings = (*examined.findings, *allowed(doubtful, settings.allow), *law_findings(laws))
-    lost = gear_losses(campaign.robot, measured, equations.fitted, estimate, thinner(campaign))
-    findings = findings if lost is None else (*findings, lost)
+    intervals, laws, found_now = with_doubts(examined, equations.fitted, estimate, intervals)
+    findings = (*examined.findings, *found_now)
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
@@ -497,10 +491,20 @@ def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, inte
     return believing(intervals, S @ load.payload.covariance @ S.T)
 
 
-def law_findings(laws: LawDoubt | None) -> tuple[Finding, ...]:
-    """Say what is proportional to current laws that are in doubt."""
-    remedy = "a weighed load gives the laws themselves"
-    return () if laws is None else (Finding("note", "current laws", law_sentence(laws.sigma), remedy, {}),)
+def with_doubts(
+    runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals
+) -> tuple[Intervals, LawDoubt | None, tuple[Finding, ...]]:
+    """Add the doubts about a subtracted load and current laws; find impossible values, and what gears lose."""
+    robot = runs.campaign.robot
+    intervals = with_load_doubt(runs, regression, estimate, intervals)
+    given = robot, as_measured(runs, runs.training), regression, estimate, thinner(runs.campaign)
+    laws, lost = law_doubt(*given), gear_losses(*given)
+    intervals = intervals if laws is None else believing(intervals, laws.covariance)
+    found = allowed(impossible_values(robot, intervals, runs.training), runs.campaign.content.identify.allow)
+    if laws is not None:
+        remedy = "a weighed load gives the laws themselves"
+        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma), remedy, {}))
+    return intervals, laws, (*found, *(() if lost is None else (lost,)))
 
 
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
