@@ -15,7 +15,7 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import IdentifiedModel, identify
+from excitor.experiments.identification import IdentifiedModel, identify, judging_equations
 from excitor.experiments.logs import band_findings, settle
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
@@ -134,15 +134,17 @@ def measure_arm(seed: int, noise: float, draws: int) -> Case:
             one = identify(open_campaign(folder))
             seconds = time.process_time() - begun
             found = found or one
-            values.append(one.estimate.values)
-            widths.append(0.5 * (one.intervals.high - one.intervals.low))
-            inside.append(abs(one.estimate.values - truth(folder, arm)) <= widths[-1])
+            robot = load(str(folder / "arm.urdf"))  # whose terms are those that the simulator has
+            stated = [one.estimate.names.index(layout(robot).names[k]) for k in base_parameters(robot).kept]
+            values.append(one.estimate.values[stated])
+            widths.append(0.5 * (one.intervals.high - one.intervals.low)[stated])
+            inside.append(abs(values[-1] - truth(folder, arm)) <= widths[-1])
         write_campaign(folder, arm, motions, 0, sensors, extra="[identify]\nconsistent = false\n")
         assert found is not None
         assert found.campaign.band is not None
         fixed = {hz: _identified(folder, hz) for hz in FIXED}
         best = found.campaign.band.hz
-        stated = best * 2.0 ** rng.uniform(-1.0, 1.0, STATED)
+        near = best * 2.0 ** rng.uniform(-1.0, 1.0, STATED)
         wrong = [hz for hz in (best / 4.0, best * 4.0) if hz < 0.49 * RATE]
         scatter = np.std(values, axis=0, ddof=1)
         return Case(
@@ -153,7 +155,7 @@ def measure_arm(seed: int, noise: float, draws: int) -> Case:
             widths=np.mean(widths, axis=0) / (1.96 * scatter),
             wrong=len(wrong),
             caught=sum(_refuses(folder, hz) for hz in wrong),
-            refused=sum(_refuses(folder, float(hz)) for hz in stated),
+            refused=sum(_refuses(folder, float(hz)) for hz in near),
             seconds=seconds,
             chosen=f"{simulator}: {_chosen(found)}",
         )
@@ -185,8 +187,12 @@ def _over_best(found: IdentifiedModel, fixed: Mapping[float, IdentifiedModel | N
     ratios = {}
     for one in fixed.values():
         if one is not None and one.unseen is not None:
-            W, y = one.unseen.W, one.unseen.y
-            errors = [np.linalg.norm(y - W @ model.estimate.values) for model in (found, one)]
+            y, runs = one.unseen.y, [one.samples[name] for name in one.unseen.runs]
+            own = judging_equations(
+                replace(one.campaign, robot=found.campaign.robot), runs
+            )  # with its form of friction
+            pairs = [(own, found.estimate), (one.unseen, one.estimate)]
+            errors = [np.linalg.norm(y - each.W @ estimate.values) for each, estimate in pairs]
             ratios[float(errors[1] / np.linalg.norm(y))] = float(errors[0] / errors[1])
     return ratios[min(ratios)]
 

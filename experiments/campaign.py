@@ -2,7 +2,7 @@
 
 import hashlib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -111,6 +111,7 @@ class Identification(Table):
     consistent: bool = True
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
     controller: StatedController | None = None  # none: one is assumed
+    friction: Literal["chosen", "as stated"] = "chosen"  # the form of joints' friction: by cross-validation
 
 
 BoundedPositive = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
@@ -388,6 +389,7 @@ class OpenCampaign:
     robot_source: str | Path
     text: str  # of campaign.toml
     band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
+    friction: Mapping[str, Any] | None = None  # forms that the robot's friction was given, as in model.json
 
     @property
     def digest(self) -> str:

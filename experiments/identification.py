@@ -26,9 +26,21 @@ from excitor.identify import validate
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
-from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
+from excitor.identify.currents import (
+    LAW_NEEDED,
+    LawDoubt,
+    gear_losses,
+    in_amperes,
+    law_doubt,
+    law_sentence,
+    relative_gains,
+    rescaled,
+    response,
+    why_not,
+)
 from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
+from excitor.identify.friction_form import choose_friction, formed, sentence_of
 from excitor.identify.intervals import Intervals, believing
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
@@ -139,6 +151,7 @@ class IdentifiedModel:
     same_run: Validation | None = None  # where there are no others: of stretches kept back from a fit of its own
     over_prior: Difference | None = None  # of the held-out error, or that of the same run, over the prior's
     spread: float = 0.0  # share of those torques that the estimate's own covariance explains
+    laws: LawDoubt | None = None  # of the currents that torques come from
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -214,9 +227,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(_fitted(estimate, settings.method, found.reduction))
-    intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
-    doubtful = impossible_values(campaign.robot, intervals, examined.training)
-    findings = (*examined.findings, *allowed(doubtful, settings.allow))
+    intervals, laws, found_now = with_doubts(examined, equations.fitted, estimate, intervals)
+    findings = (*examined.findings, *found_now)
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
@@ -245,6 +257,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         same_run=judged[0] if same_run else None,
         over_prior=judged[1],
         spread=judged[2],
+        laws=laws,
     )
 
 
@@ -366,7 +379,26 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
         training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
-    return _in_one_current(found, tell) if unlawful else found
+    return with_friction_form(_in_one_current(found, tell) if unlawful else found, tell)
+
+
+def with_friction_form(runs: Runs, tell: Tell) -> Runs:
+    """Choose the form of each joint's friction from the runs to fit to, unless it stays as the robot's file has it."""
+    campaign = runs.campaign
+    if campaign.content.identify.friction == "as stated":
+        return runs
+    try:
+        equations = known_equations(runs)
+    except ExcitorError:  # said where they are fitted
+        return runs
+    laps = [0 if run.static else repetition(run.motion.q) for run in runs.training]
+    given = equations.judging, equations.fitted
+    choice = choose_friction(campaign.robot, runs.training, *given, rows_of(campaign), laps)
+    if choice is None:
+        return runs
+    tell(sentence_of(choice))
+    robot = formed(campaign.robot, choice)
+    return replace(runs, campaign=replace(campaign, robot=robot, friction=choice))
 
 
 def _in_one_current(runs: Runs, tell: Tell) -> Runs:
@@ -510,13 +542,26 @@ def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, inte
     base, link = base_parameters(runs.campaign.robot), layout(runs.campaign.robot).link(load.payload.link)
     B = np.column_stack([base.values(unit) for unit in np.eye(len(layout(runs.campaign.robot)))[link]])
     on = np.isin(regression.runs, load.runs)[regression.run]
-    if not on.all():
-        pairs, own = zip(regression.joint, regression.run, strict=True), estimate.group_sigma
-        sigma = [own.get((j, k), own.get((j, -1), 1.0)) for j, k in pairs]
-        W = regression.W / np.array(sigma)[:, None]
-        B = np.linalg.lstsq(W, W * on[:, None])[0] @ B
     S = B[[regression.names.index(name) for name in estimate.names]]
+    if not on.all():
+        S = response(regression, estimate, (regression.W * on[:, None]) @ B)
     return believing(intervals, S @ load.payload.covariance @ S.T)
+
+
+def with_doubts(
+    runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals
+) -> tuple[Intervals, LawDoubt | None, tuple[Finding, ...]]:
+    """Add the doubts about a subtracted load and current laws; find impossible values, and what gears lose."""
+    robot = runs.campaign.robot
+    intervals = with_load_doubt(runs, regression, estimate, intervals)
+    given = robot, as_measured(runs, runs.training), regression, estimate, thinner(runs.campaign)
+    laws, lost = law_doubt(*given), gear_losses(*given)
+    intervals = intervals if laws is None else believing(intervals, laws.covariance)
+    found = allowed(impossible_values(robot, intervals, runs.training), runs.campaign.content.identify.allow)
+    if laws is not None:
+        remedy = "a weighed load gives the laws themselves"
+        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma), remedy, {}))
+    return intervals, laws, (*found, *(() if lost is None else (lost,)))
 
 
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
@@ -813,7 +858,7 @@ def model_of(result: IdentifiedModel) -> Model:
         **{key: getattr(intervals, key) for key in ("sigma", "low", "high", "covariance")},
         regroupings=tuple(forms.get(name, name) for name in estimate.names),
         sigma_white=estimate.sigma,
-        standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load),
+        standard=None if result.consistent is None else standard_of(result.consistent, robot, result.load, result.laws),
         refusal=result.refusal or "",
         smallest_inertia=result.smallest_inertia,
         weights=tuple(Weight(robot.joint_names[j], run, sigma) for (j, run), sigma in estimate.group_sigma.items()),
@@ -831,6 +876,8 @@ def model_of(result: IdentifiedModel) -> Model:
         currents=dict(zip(robot.joint_names, law, strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
         load=None if result.load is None else result.load.to_json(robot),
+        friction=result.campaign.friction,
+        laws=None if result.laws is None else result.laws.to_json(),
     )
 
 
@@ -866,9 +913,18 @@ def unconstrained_data(result: IdentifiedModel) -> dict[str, float | None]:
     }
 
 
-def standard_of(consistent: ConsistentEstimate, robot: Robot, load: StatedLoad | None = None) -> Standard:
-    """Describe the physically consistent parameters; the uncertainty of a subtracted load is its link's, too."""
+def standard_of(
+    consistent: ConsistentEstimate, robot: Robot, load: StatedLoad | None = None, laws: LawDoubt | None = None
+) -> Standard:
+    """Describe the physically consistent parameters, with the doubt about current laws.
+
+    The uncertainty of a subtracted load is its link's, too.
+    """
     params, links = layout(robot), robot.mechanism.link_names
+    if laws is not None:  # as the parameters follow their base parameters
+        C, B = consistent.covariance, np.column_stack([base_parameters(robot).values(x) for x in np.eye(len(params))])
+        follow = C @ B.T @ np.linalg.pinv(B @ C @ B.T, hermitian=True)
+        consistent = replace(consistent, covariance=C + follow @ laws.covariance @ follow.T)
     if load is not None:
         C, own = consistent.covariance.copy(), params.link(load.payload.link)
         C[own, own] += load.payload.covariance

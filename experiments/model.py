@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
+from excitor.identify.friction_form import formed
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -131,6 +132,8 @@ class Model:
     payload: Any = None
     load: Mapping[str, Any] | None = None
     arm: Mapping[str, Any] | None = None
+    friction: Mapping[str, Any] | None = None  # the form chosen for each joint, beside its alternatives
+    laws: Mapping[str, Any] | None = None  # doubt about current laws, and what their errors do to the parameters
     findings: tuple[Mapping[str, Any], ...] = ()
     processing: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -263,7 +266,7 @@ class Model:
 
     def own_robot(self) -> Robot:
         """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
-        robot = self.robot or _robot_of(self.path, self.robot_name)
+        robot = self.robot or _robot_of(self.path, self.robot_name, self.friction)
         if robot is None:
             raise ExcitorError(
                 f"{self.where}: its robot, {self.robot_name!r}, is neither in the catalogue nor named by a "
@@ -312,6 +315,7 @@ class Model:
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
             **({} if self.currents is None else {"currents": dict(self.currents)}),
+            **{key: dict(getattr(self, key)) for key in ("friction", "laws") if getattr(self, key) is not None},
         }
         weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
@@ -487,6 +491,17 @@ class _Verdict(_Part):
     scores: Table = {}
 
 
+class _Forms(_Part):
+    rule: str = ""
+    joints: Annotated[list[Table], Field(max_length=200)]
+
+
+class _Laws(_Part):
+    motors: Annotated[list[Text], Field(max_length=100)]
+    sigma: Annotated[list[Size], Field(max_length=100)]
+    slopes: Annotated[list[Annotated[list[Value], Field(max_length=100)]], Field(max_length=2000)]
+
+
 class _File(_Part):
     robot: Text = ""
     method: Text = ""
@@ -509,6 +524,8 @@ class _File(_Part):
     payload: Any = None
     load: Table | None = None
     arm: Table | None = None
+    friction: _Forms | None = None
+    laws: _Laws | None = None
     findings: list[Table] = []
     processing: list[Table] = []
     provenance: Table = {}
@@ -545,7 +562,7 @@ AS_WRITTEN = (
 
 
 def _model(file: _File, path: Path, robot: Robot | None) -> Model:
-    listed, standard, fit = file.parameters, file.standard or _Standard(), file.fit
+    listed, standard, fit, forms = file.parameters, file.standard or _Standard(), file.fit, file.friction
     fitted = fit if fit is None else Fitted(fit.equations, fit.settings, fit.intervals.method, fit.intervals.settings)
     intervals = [entry.interval or [np.nan, np.nan] for entry in listed]
     return Model(
@@ -567,10 +584,12 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         by_run=tuple(file.by_run),
         verdict=None if file.verdict is None else file.verdict.model_dump(),
         fitted=fitted,
+        friction=None if forms is None else forms.model_dump(),
+        laws=None if file.laws is None else file.laws.model_dump(),
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         path=path,
-        robot=robot,
+        robot=None if robot is None else formed(robot, None if forms is None else forms.model_dump()),
         **{key: getattr(file, key) for key in AS_WRITTEN},
     )
 
@@ -613,13 +632,13 @@ def _standard(given: _Standard, path: Path) -> Standard | None:
     )
 
 
-def _robot_of(path: Path | None, name: str) -> Robot | None:
-    """Load the robot that the campaign beside a model names, else the catalogue's of that name."""
+def _robot_of(path: Path | None, name: str, friction: Mapping[str, Any] | None) -> Robot | None:
+    """Load the robot that the campaign beside a model names, else the catalogue's of that name, with a friction."""
     if path is not None and (campaign := path.parent / CAMPAIGN).is_file():
         try:
             name = str(tomllib.loads(campaign.read_text("utf-8-sig")).get("robot", name))
         except (OSError, ValueError):
             return None
         if name not in catalog_names() and (path.parent / name).is_file():
-            return load(path.parent / name)
-    return load(name) if name in catalog_names() else None
+            return formed(load(path.parent / name), friction)
+    return formed(load(name), friction) if name in catalog_names() else None

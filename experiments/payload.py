@@ -15,6 +15,7 @@ from excitor.experiments.logs import filter_sentences, is_loaded, read_run_align
 from excitor.experiments.model import Model, read_model
 from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
+from excitor.identify.currents import law_sentence, stated_doubt
 from excitor.identify.diagnose import Finding
 from excitor.identify.load import equations as load_equations
 from excitor.identify.load import fit as load_fit
@@ -49,8 +50,13 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
     Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
     """
     model = read_model(folder / name, robot)
-    names, beta, C = model.names, model.values, _covariance(model)
     base, params = base_parameters(robot), layout(robot)
+    lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
+    known = np.array([name not in lacking for name in model.names])
+    names, beta, C = np.array(model.names)[known].tolist(), model.values[known], _covariance(model)[known][:, known]
+    if model.laws is not None:  # they are the load's drives, too
+        root = (np.array(model.laws["slopes"]) * model.laws["sigma"])[known]
+        C = C - root @ root.T
     place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
     place |= {params.names[column]: k for k, column in enumerate(base.kept)}
     strange = [name for name in names if name.removesuffix("R") not in place]
@@ -70,7 +76,7 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
     full = np.zeros((len(params), len(params)))
     columns = np.asarray(base.kept)[rows]
     full[np.ix_(columns, columns)] = C
-    return load_equations.Arm(chi, full)
+    return load_equations.Arm(chi, full, own_drives=True)
 
 
 def doubted_arm(robot: Robot, links: float, rotors: float) -> load_equations.Arm:
@@ -206,15 +212,30 @@ def estimated(
     runs: PayloadRuns, arm: load_equations.Arm
 ) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate, tuple[Finding, ...]]:
     """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
-    robot = runs.robot
-    lossless = bool((robot.drive.efficiency == 1.0).all())
-    known = np.ones(robot.n_joints) if lossless else None
+    every = list(runs.samples.values())
+    robot = replace(runs.robot, drive=replace(runs.robot.drive, current_sigma=stated_doubt(runs.robot, every)))
     learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
-    task = load_equations.load_task(robot, runs.training, arm=arm, efficiency=known, learn_arm=learn)
-    first = load_fit.identify_load(task, runs.training)
-    weighed = load_fit.reweighed(runs.training, first)
-    estimate = load_fit.identify_load(task, weighed, start=first.values)
-    return task, estimate, load_fit.diagnose_load(task, weighed, estimate.values)
+
+    def fitted(known: FloatArray | None) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate]:
+        task = load_equations.load_task(robot, runs.training, arm=arm, efficiency=known, learn_arm=learn)
+        first = load_fit.identify_load(task, runs.training)
+        return task, load_fit.identify_load(task, load_fit.reweighed(runs.training, first), start=first.values)
+
+    said = [] if robot.drive.current_sigma is None else [("current laws", law_sentence(robot.drive.current_sigma))]
+    try:
+        task, estimate = fitted(None)
+        found, words = load_fit.found_losses(estimate)
+        said.append(("losses", words))
+    except (ExcitorError, RankDeficient):
+        if (robot.drive.efficiency != 1.0).any():
+            raise
+        found = False
+        said.append(("losses", "the motions do not tell losses of gears apart, so that none are assumed"))
+    if not found and (robot.drive.efficiency == 1.0).all():
+        task, estimate = fitted(np.ones(robot.n_joints))
+    weighed = load_fit.reweighed(runs.training, estimate)
+    notes = (Finding("note", what, sentence, "", {}) for what, sentence in said)
+    return task, estimate, (*load_fit.diagnose_load(task, weighed, estimate.values), *notes)
 
 
 def consistent(

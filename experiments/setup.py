@@ -630,12 +630,14 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
     standard = model.standard
     if standard is None:
         raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
+    robot = robot if elsewhere else model.own_robot()  # a load's campaign estimates friction anew
     params = layout(robot)
     if not set(params.names[: params.n_link_params]) <= set(standard.names):
         raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
     chi, known = robot.chi.copy(), robot.known.copy()
-    columns = params.indices(list(standard.names))
-    chi[columns], known[columns] = standard.values, True
+    own = [k for k, name in enumerate(standard.names) if name in params.names]
+    columns = params.indices([standard.names[k] for k in own])
+    chi[columns], known[columns] = standard.values[own], True
     return replace(robot, chi=chi, known=known)
 
 

@@ -51,7 +51,7 @@ def changes(robot: Robot, runs: Sequence[Samples], rows: Rows) -> list[Change]:
     regression = dynamic_regression(robot, runs, rows=rows)
     if len(regression) <= len(regression.names) or np.linalg.cond(np.linalg.qr(regression.W, mode="r")) > 1e12:
         return []
-    weights = _weights(regression)
+    weights = independent_weights(regression)
     W, y = weights[:, None] * regression.W, weights * regression.y
     R, beta = _fitted(W, y)
     residual = y - W @ beta
@@ -80,7 +80,7 @@ def _fitted(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return R[:-1, :-1], scipy.linalg.solve_triangular(R[:-1, :-1], R[:-1, -1])
 
 
-def _weights(regression: Regression) -> FloatArray:
+def independent_weights(regression: Regression) -> FloatArray:
     """Divide rows by their joint's deviation and the root of its correlation time: then they count as independent.
 
     Both are those of residuals of models and offsets of each run's own, in which runs may differ.

@@ -1,23 +1,37 @@
-"""Currents of drives without a law: the gain of every drive beside a reference drive's, so that one model fits all.
+"""Motors' side: what doubtful current laws do to parameters, what is done without a law, and losses of gears.
 
-I_j = g_j Y_j β, with g = 1 at the reference: β and torques are then in A of the reference drive.
+Without a law, the gain of every drive beside a reference drive's is fitted with the parameters, I_j = g_j Y_j β with
+g = 1 at the reference: β and torques are then in A of the reference drive.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.stats
 from scipy.optimize import least_squares
 
-from excitor.identify.estimate import compress
-from excitor.identify.regression import Regression
+from excitor.identify.between import independent_weights
+from excitor.identify.diagnose import Finding
+from excitor.identify.estimate import Estimate, compress
+from excitor.identify.log import CURRENT, MOTORS
+from excitor.identify.regression import Decimation, Regression, pick_columns, pick_rows
+from excitor.identify.samples import Samples
+from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model, motor_positions, motor_torques
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 LAW_NEEDED = "state torque_from_current and torque_from_current_sigma under [drive] of the robot's file"
 SPREAD = 0.5  # of the logarithms of gains about those that the prior model suggests
 _ROUNDS = 3  # of weights
+LOSS = 0.15  # of the torque: what gears may lose, before anything is measured
+CHANCE = 0.01  # that losses are found in gears without any
+REACH = 1.96  # standard deviations of a 95 % interval
 
 
 def why_not(robot: Robot) -> str:
@@ -76,3 +90,106 @@ def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArra
         left = sigma * np.sqrt(np.sum(residuals(log_g)[: b.size].reshape(b.shape) ** 2, axis=1) / rows)
         sigma = np.maximum(left, 1e-6 * left.max() + 1e-300)
     return np.exp(-np.insert(log_g, reference, 0.0)), float(per_torque[reference]), reference
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LawDoubt:
+    """Relative doubt about each motor's current law, and what an error of it does to estimated parameters."""
+
+    motors: tuple[str, ...]
+    sigma: FloatArray  # (n_motors,)
+    slopes: FloatArray  # (n_base, n_motors): change of the parameters over the relative change of a motor's torque
+
+    @property
+    def covariance(self) -> FloatArray:
+        """What it adds to the parameters' covariance, (n_base, n_base)."""
+        root = self.slopes * self.sigma
+        return np.asarray(root @ root.T)
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to plain data as in model.json."""
+        return {"motors": list(self.motors), "sigma": self.sigma.tolist(), "slopes": self.slopes.tolist()}
+
+
+def law_sentence(sigma: FloatArray) -> str:
+    """Say what doubtful current laws mean for masses and torques."""
+    low, high = (f"{100.0 * x:.3g}" for x in (sigma.min(), sigma.max()))
+    known = f"{high} %" if low == high else f"{low} to {high} %"
+    return f"masses, inertias and torques are proportional to the current laws, known to {known}; intervals hold that"
+
+
+def stated_doubt(robot: Robot, runs: Sequence[Samples]) -> FloatArray | None:
+    """Return the relative σ of the motors' laws, (n_joints,), where a run's torques come from currents by them."""
+    sigma = robot.drive.current_sigma
+    measured = any(step.name == CURRENT for run in runs for step in run.steps)
+    return sigma if sigma is not None and sigma.any() and measured and not robot.drive.in_amperes else None
+
+
+def law_doubt(
+    robot: Robot, runs: Sequence[Samples], regression: Regression, estimate: Estimate, decimate: Decimation | None
+) -> LawDoubt | None:
+    """Find what errors of current laws do to an estimate, ∂β/∂ε_m = W⁺ N_mj τ_m; None where none is in doubt."""
+    sigma = stated_doubt(robot, runs)
+    if sigma is None:
+        return None
+    D = np.zeros((len(regression), len(sigma)))
+    for number, run in enumerate(runs):
+        by_motor = np.asarray(motor_torques(robot, run.tau)[:, :, None] * robot.drive.motor_from_joint)
+        own = regression.run == number
+        D[own] = _rows(by_motor, run, pick_rows(regression, own), decimate)
+        D[own] *= any(step.name == CURRENT for step in run.steps)
+    return LawDoubt(robot.joint_names, sigma, response(regression, estimate, D))
+
+
+def _rows(by_motor: FloatArray, run: Samples, regression: Regression, decimate: Decimation | None) -> FloatArray:
+    """Pick what motors give joints (n_samples, n_motors, n_joints) at a run's equations, (n_rows, n_motors)."""
+    by_motor = by_motor if decimate is None or run.static else decimate(by_motor)
+    return np.asarray(by_motor[regression.sample, :, regression.joint])
+
+
+def gear_losses(
+    robot: Robot, runs: Sequence[Samples], regression: Regression, estimate: Estimate, decimate: Decimation | None
+) -> Finding | None:
+    """Test whether gears lose torque by the direction of power.
+
+    It is a likelihood ratio of δ_m |τ_m| sgn dq_m at motors, at 1 %; errors count as independent once in their
+    correlation time, and δ has a prior of 0 ± LOSS. None where torques are not those of motors,
+    or the robot has a model of losses already.
+    """
+    at_motors = all(any(step.name in (CURRENT, MOTORS) for step in run.steps) for run in runs if not run.static)
+    stated = (robot.drive.efficiency != 1.0).any() or any(friction_model(t).load for t in robot.drive.friction)
+    if stated or not at_motors or robot.drive.in_amperes or (regression.joint < 0).any():
+        return None
+    chi, params = standard_parameters(robot, estimate), layout(robot)
+    chi[params.n_link_params :] = 0.0
+    E = np.zeros((len(regression), robot.n_joints))
+    for number, run in enumerate(runs):
+        lost = np.abs(motor_torques(robot, rigid_torque(robot, run.motion, chi)))
+        lost *= np.sign(motor_positions(robot, run.motion.dq) - motor_positions(robot, 0.0 * run.motion.dq))
+        own = regression.run == number
+        E[own] = _rows(lost[:, :, None] * robot.drive.motor_from_joint, run, pick_rows(regression, own), decimate)
+    weight = independent_weights(regression)[:, None]
+    Q = np.linalg.qr(weight * pick_columns(regression, estimate.names).W)[0]
+    apart, y = weight * E, weight[:, 0] * regression.y
+    apart, y = apart - Q @ (Q.T @ apart), y - Q @ (Q.T @ y)
+    information = apart.T @ apart
+    C = np.linalg.inv(information + np.eye(len(information)) / LOSS**2)
+    found = C @ apart.T @ y
+    ratio = float(y @ apart @ np.linalg.pinv(information, hermitian=True) @ apart.T @ y)
+    spread = REACH * np.sqrt(np.diag(C))
+    each = zip(robot.joint_names, 100.0 * found, 100.0 * spread, strict=True)
+    data: dict[str, Any] = {name: (float(x), float(s)) for name, x, s in each}
+    if ratio > scipy.stats.chi2.ppf(1.0 - CHANCE, len(found)) and (found > spread).any():
+        words = ", ".join(f"{name} {x:.2g} ± {s:.2g} %" for name, (x, s) in data.items())
+        sentence = f"gears lose torque by the direction of power: {words}; the model has it in masses and friction"
+        return Finding("note", "losses", sentence, "state efficiency under [drive] of the robot's file", data)
+    most = 100.0 * float(np.max(np.maximum(found, 0.0) + spread))
+    return Finding("note", "losses", f"losses of gears: none found, up to {most:.2g} %", "nothing is to do", data)
+
+
+def response(regression: Regression, estimate: Estimate, torques: FloatArray) -> FloatArray:
+    """Change of an estimate with torques (n_rows, k), W⁺ torques with its weights, (n_base, k)."""
+    pairs, own = zip(regression.joint, regression.run, strict=True), estimate.group_sigma
+    sigma = np.array([own.get((j, k), own.get((j, -1), 1.0)) for j, k in pairs])[:, None]
+    W = pick_columns(regression, estimate.names).W
+    return np.asarray(np.linalg.lstsq(W / sigma, torques / sigma)[0])

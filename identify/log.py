@@ -28,6 +28,7 @@ Quantity = Literal[  # effort: torque or current, the format does not say which;
 Role = Literal["measured", "reference", "unknown"]
 ChannelSide = Literal["joint", "motor", "unknown"]
 CURRENT = "current to torque"
+MOTORS = "torques to the joint side"
 UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
 _GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
 EVEN = 0.01  # of an interval: stamps that deviate less are even
@@ -237,7 +238,7 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
         steps.append(Step(CURRENT, {}))
     if effort.side == "motor" or effort.kind == "current":
         tau = joint_torques(robot, tau)
-        steps.append(Step("torques to the joint side", {}))
+        steps.append(Step(MOTORS, {}))
     return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps), _velocities(robot, log), log.gaps, log.skipped_s)
 
 

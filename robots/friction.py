@@ -52,6 +52,7 @@ class FrictionModel:
     needs_scale: bool = False
     bounds: tuple[float, float] = (-np.inf, np.inf)  # of g
     steepest: Callable[[FrictionTerm], float] = lambda term: 0.0  # largest |∂g/∂v|
+    tried: tuple[float, ...] = ()  # scales, in a joint's rms speed, at which fits try the term beside stated ones
     compiled: int | None = None  # the kernel's column; None: numpy only
 
 
@@ -122,27 +123,28 @@ _BUILT_IN = (
     FrictionModel(
         name="viscous", element="viscous", prefix="Fv", units=("N m s/rad", "N s/m"),
         column=lambda term, p, v, carried: v, enclose=_rising_within, sign="positive", dissipates=True,
-        shape="linear", grows=1.0, steepest=lambda term: 1.0, compiled=kernel.VISCOUS,
+        shape="linear", grows=1.0, steepest=lambda term: 1.0, tried=(0.0,), compiled=kernel.VISCOUS,
     ),
     FrictionModel(
         name="coulomb", element="coulomb", prefix="Fc", column=_sign, enclose=_rising_within, sign="positive",
-        dissipates=True, reverses=True, sticks=True, shape="sign", bounds=_UNIT, steepest=_by_width,
+        dissipates=True, reverses=True, sticks=True, shape="sign", bounds=_UNIT, steepest=_by_width, tried=(0.0,),
         compiled=kernel.COULOMB,
     ),
     FrictionModel(
         name="offset", element="offset", prefix="off", column=lambda term, p, v, carried: np.ones(len(v)),
-        enclose=_within_bounds, shape="constant", bounds=(1.0, 1.0), compiled=kernel.OFFSET,
+        enclose=_within_bounds, shape="constant", bounds=(1.0, 1.0), tried=(0.0,), compiled=kernel.OFFSET,
     ),
     FrictionModel(
         name="sqrt", element="sqrt", prefix="Fq", units=("N m (s/rad)^0.5", "N (s/m)^0.5"),
         column=lambda term, p, v, carried: np.asarray(smooth_sign(v, term.width) * np.sqrt(np.abs(v))),
         enclose=_rising_within, sign="positive", dissipates=True, reverses=True, grows=0.5,
-        steepest=_by_root_of_width, compiled=kernel.SQRT,
+        steepest=_by_root_of_width, tried=(0.0,), compiled=kernel.SQRT,
     ),
     FrictionModel(
-        name="stribeck", element="stribeck", enclose=_falling_within, sign="excess", dissipates=True,
+        name="stribeck", element="stribeck", prefix="", enclose=_falling_within, sign="excess", dissipates=True,
         column=lambda term, p, v, carried: np.asarray(smooth_sign(v, term.width) * np.exp(-np.abs(v) / term.scale)),
-        reverses=True, sticks=True, needs_scale=True, bounds=_UNIT, steepest=_by_width, compiled=kernel.STRIBECK,
+        reverses=True, sticks=True, needs_scale=True, bounds=_UNIT, steepest=_by_width,
+        tried=(0.05, 0.15, 0.4), compiled=kernel.STRIBECK,
     ),
     FrictionModel(
         name="load", element="load", units=("1", "1"), sign="positive",

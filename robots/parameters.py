@@ -1,6 +1,7 @@
 """Order, names and units of a robot's parameters, defined here alone."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -106,3 +107,20 @@ def prior(robot: Robot) -> FloatArray:
     if robot.payload is not None:
         chi[10 * robot.payload.link : 10 * robot.payload.link + 10] += robot.payload.phi
     return chi
+
+
+def with_friction(robot: Robot, friction: Sequence[FrictionTerm]) -> Robot:
+    """Replace a robot's friction; what is known beforehand goes by names, and of new terms nothing is."""
+    drive = replace(robot.drive, friction=tuple(friction))
+    old, new = layout(robot), layout_of(robot.mechanism.n_links, robot.mechanism.prismatic, drive)
+    kept = [name for name in old.names if name in new.names]
+    place, before, declared = new.indices(kept), old.indices(kept), robot.declared_base
+    chi, known, zero = np.zeros(len(new)), np.zeros(len(new), dtype=bool), np.zeros(len(new), dtype=bool)
+    chi[place], known[place], zero[place] = robot.chi[before], robot.known[before], robot.assumed_zero[before]
+    if declared is not None:  # new terms are parameters of their own
+        more = [name for name in new.names if name not in old.names]
+        combination = np.zeros((len(declared.names) + len(more), len(new)))
+        combination[: len(declared.names), place] = declared.combination[:, before]
+        combination[range(len(declared.names), len(combination)), new.indices(more)] = 1.0
+        declared = replace(declared, names=(*declared.names, *more), combination=combination)
+    return replace(robot, drive=drive, chi=chi, known=known, assumed_zero=zero, declared_base=declared)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -173,7 +173,8 @@ def fit(
 
     Args:
         samples: of one run or several, of different names.
-        robot: by default the one that the samples were processed for.
+        robot: by default the one that the samples were processed for, with the form of friction that they show; one
+            that is given keeps its friction.
         method: "wls" or another name that `excitor.estimators()` lists, registered ones included.
         consistent: whether parameters that bodies can have are fitted, too.
         unseen: samples to validate on.
@@ -192,9 +193,8 @@ def fit(
     True
     """
     training, others = _listed(samples), _listed(unseen)
-    robot = _robot(training, robot)
-    examined = _examined(robot, training, others, method, consistent)
-    return identification.fit_examined(examined, tell).model
+    content = Identification(method=method, consistent=consistent, friction=_friction(robot))
+    return identification.fit_examined(_examined(_robot(training, robot), training, others, content, tell), tell).model
 
 
 def validate(model: Model, unseen: Samples | Sequence[Samples]) -> _validating.Validation:
@@ -236,7 +236,8 @@ def compare(
 
     Args:
         samples: of one run or several, of different names.
-        robot: by default the one that the samples were processed for.
+        robot: by default the one that the samples were processed for, with the form of friction that they show; one
+            that is given keeps its friction.
         methods: names; none: all that answer fast.
         unseen: samples to judge on; without them the last third of each run is kept back.
         tell: called with each sentence about progress.
@@ -251,8 +252,9 @@ def compare(
     ['ols', 'wls']
     """
     training, others = _listed(samples), _listed(unseen)
-    robot = _robot(training, robot)
-    prepared = identification.prepare_examined(_examined(robot, training, others, LEARNED, True), tell)
+    content = Identification(method=LEARNED, friction=_friction(robot))
+    examined = _examined(_robot(training, robot), training, others, content, tell)
+    prepared = identification.prepare_examined(examined, tell)
     return compare_prepared(prepared, methods, tell)
 
 
@@ -322,23 +324,27 @@ def unregister(name: str) -> None:
         forget_friction(name)
 
 
+def _friction(robot: Robot | None) -> Literal["chosen", "as stated"]:
+    return "chosen" if robot is None else "as stated"
+
+
 def _examined(
-    robot: Robot, training: list[Samples], unseen: list[Samples], method: str, consistent: bool
+    robot: Robot, training: list[Samples], unseen: list[Samples], settings: Identification, tell: Callable[[str], None]
 ) -> identification.UsableRuns:
-    if method not in METHODS:
-        raise ExcitorError(f"no estimator is called {method!r}; expected one of {choice(method, METHODS)}")
+    if settings.method not in METHODS:
+        known = choice(settings.method, METHODS)
+        raise ExcitorError(f"no estimator is called {settings.method!r}; expected one of {known}")
     names = [run.run for run in (*training, *unseen)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"two runs are named {twice[0]!r}; name samples differently: samples(log, robot, name=...)")
     runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in training]
     runs += [RunOfLog(name=run.run[:80], log="memory", role="validate") for run in unseen]
-    content = Campaign(
-        robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
-    )
+    content = Campaign(robot=robot.name, run=runs, locked=[], identify=settings)
     runs_read = identification.Runs(
         in_memory(robot, content), {run.run: run for run in (*training, *unseen)}, {}, training, unseen
     )
+    runs_read = identification.with_friction_form(runs_read, tell)
     findings = identification.examine_all(runs_read)
     if not usable(findings):
         raise identification.UnusableData(findings)

@@ -284,6 +284,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
             for weight in sorted(model.weights, key=lambda weight: (weight.run, joints.index(weight.joint)))
         ],
         "locked": [joints[i] for i in sorted(evidence.robot.locked)],
+        "friction": model.friction,
     }
 
 

@@ -41,7 +41,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.information import Noise, deviations, information, knowledge
 from excitor.robots.load import load
-from excitor.robots.parameters import layout, layout_of
+from excitor.robots.parameters import layout
+from excitor.robots.parameters import with_friction as with_terms
 from excitor.robots.robot import FrictionTerm, Limits, Motion, Robot
 
 
@@ -319,12 +320,8 @@ def with_friction(robot: Robot, features: Sequence[str], sign_width: float) -> R
     smoothed = [
         replace(term, width=sign_width if term.model == "coulomb" else term.width) for term in robot.drive.friction
     ]
-    drive = replace(robot.drive, friction=(*smoothed, *_terms(robot.n_joints, features, sign_width)))
-    old, new = layout(robot), layout_of(robot.mechanism.n_links, robot.mechanism.prismatic, drive)
-    place = new.indices(old.names)
-    chi, known, zero = np.zeros(len(new)), np.zeros(len(new), dtype=bool), np.zeros(len(new), dtype=bool)
-    chi[place], known[place], zero[place] = robot.chi, robot.known, robot.assumed_zero
-    return replace(robot, drive=drive, chi=chi, known=known, assumed_zero=zero, declared_base=None)
+    more = with_terms(robot, (*smoothed, *_terms(robot.n_joints, features, sign_width)))
+    return replace(more, declared_base=None)
 
 
 def _terms(n_joints: int, features: Sequence[str], width: float) -> list[FrictionTerm]:

@@ -82,6 +82,8 @@ def open_basis(campaign: OpenCampaign) -> Basis:
     path = campaign.folder / FILE
     robot = campaign.robot
     model = read_model(path, robot)
+    robot = model.own_robot()
+    campaign = replace(campaign, robot=robot)
     chosen = next((step["chosen_hz"] for step in model.processing if "chosen_hz" in step), None)
     if chosen is not None:
         campaign = replace(campaign, band=BandChoice(float(chosen), "positions", ()))

@@ -50,6 +50,7 @@ class Arm:
 
     chi: FloatArray  # (n_params,) of the robot's layout
     covariance: FloatArray  # (n_params, n_params)
+    own_drives: bool = False  # known by the same drives, so that errors of their current laws are in it too
 
     def __post_init__(self) -> None:
         freeze(self, chi="n_params", covariance="n_params n_params")

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg
+import scipy.stats
 
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.estimate import Estimate, compress, ols, triangle
@@ -44,6 +45,7 @@ Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
 CENTER_NAMES = ("m", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
 CENTER_UNITS = ("kg", "m", "m", "m", *("kg m2",) * 6)
 REACH = 1.959963984540054  # standard deviations of a 95 % interval
+CHANCE = 0.01  # that losses are found in gears without any
 _ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
 MEANING: dict[Status, str] = {
@@ -228,8 +230,25 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
     )
 
 
+def found_losses(estimate: LoadEstimate) -> tuple[bool, str]:
+    """Whether gears surely lose, as a sentence, too: a likelihood ratio of all efficiencies against 1, at 1 %.
+
+    It is δᵀ C⁻¹ δ with δ = 1 - R, whose covariance counts correlated residuals.
+    """
+    at = [k for k, name in enumerate(estimate.names) if name.startswith("R ")]
+    lost, C = 1.0 - estimate.values[at], estimate.covariance[np.ix_(at, at)]
+    spread = np.sqrt(np.diag(C))
+    sure = lost @ np.linalg.solve(C, lost) > scipy.stats.chi2.ppf(1.0 - CHANCE, len(at))
+    if sure and (lost > REACH * spread).any():
+        each = zip(at, lost, spread, strict=True)
+        words = [f"{estimate.names[k][2:]} {100.0 * x:.3g} ± {100.0 * REACH * s:.2g} %" for k, x, s in each]
+        return True, f"gears lose torque by the direction of power: {', '.join(words)}"
+    most = 100.0 * float(np.max(np.maximum(lost, 0.0) + REACH * spread))
+    return False, f"losses of gears: none found, up to {most:.2g} %"
+
+
 def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Covariances of θ from the residuals, and from the arm's uncertainty, if the data may not correct it.
+    """Covariances of θ from the residuals, and from the uncertainty of current laws and, where it stays, the arm.
 
     A⁻¹ (Σ_axes s² f A_axis) A⁻¹ with A = JᵀJ, s² the axis' weighted residual and f the ratio of their number to that of
     independent ones; and (A⁻¹ Jᵀ J_arm)(…)ᵀ, as least squares takes an error of the arm for one of the load.
@@ -250,6 +269,16 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     if not system.task.learn_arm and system.arm_root.shape[1]:
         taken = _solve_gram(R, data.T @ (arm_slope(system, theta) / system.sigma[:, None]))
         arm = taken @ taken.T
+    laws = system.task.robot.drive.current_sigma
+    if laws is not None:  # an arm known by the same drives has their errors, too: those of the load's torques are left
+        wrong = system.tau
+        if system.task.arm.own_drives:
+            bare = theta.copy()
+            bare[system.unknowns.load] = 0.0
+            wrong = motor_torque(system, theta)[0] - motor_torque(system, bare)[0]
+        by_motor = (system.axis[:, None] == np.arange(len(laws))) * (wrong / system.sigma)[:, None]
+        taken = _solve_gram(R, data.T @ (by_motor * laws))
+        arm += taken @ taken.T
     return 0.5 * (noise + noise.T), arm
 
 

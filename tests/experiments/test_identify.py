@@ -396,7 +396,13 @@ true_cutoff = false
 decimate = [10, 10]
 """
     )
+    chosen = identify(open_campaign(tmp_path))
+    with (tmp_path / "campaign.toml").open("a") as file:
+        file.write('[identify]\nfriction = "as stated"\n')
     result = identify(open_campaign(tmp_path))
+    errors = [found.model.unconstrained["held_out"] for found in (chosen, result)]
+    assert errors[0] <= errors[1]
+    assert chosen.held_out.model.relative_total <= result.held_out.model.relative_total
     assert result.model.unconstrained["held_out"] == pytest.approx(0.0722, abs=0.002)
     assert result.delivered.consistent
     assert result.held_out.model.relative_total <= 0.068
