@@ -25,7 +25,7 @@ from excitor.identify import validate
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
-from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
+from excitor.identify.currents import LAW_NEEDED, doubt_of_gains, in_amperes, one_current, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals, believing
@@ -211,7 +211,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
-    intervals = with_load_doubt(examined, equations.fitted, estimate, intervals)
+    intervals = with_doubt(examined, equations.fitted, estimate, intervals)
     doubtful = impossible_values(campaign.robot, intervals, examined.training)
     findings = (*examined.findings, *allowed(doubtful, settings.allow))
     if not usable(findings):
@@ -368,15 +368,13 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
     if len(measured) < len(runs.samples):
         raise ExcitorError(f"{FILE}: some runs log torques and others currents without a law; {LAW_NEEDED}")
     robot = in_amperes(runs.campaign.robot)
-    base = base_parameters(robot)
     equations = judging_equations(replace(runs.campaign, robot=robot), runs.training)
-    gains, per_torque, reference = relative_gains(equations, base.values(prior(robot)))
+    robot, gains, reference = one_current(robot, equations)
     step = Step("currents in A of one drive", {"drive": robot.joint_names[reference]})
     said = ", ".join(f"{gain:.3g}" for gain in gains)
     tell(f"no current law: currents in A of {robot.joint_names[reference]}, of which 1 A of each drive is {said}")
     if runs.campaign.content.payload is not None:
         tell("the stated load is in kg and cannot be subtracted from currents: the model is of the arm with it")
-    robot = rescaled(robot, gains, per_torque)
 
     def scaled(samples: Samples) -> Samples:
         squared = {key: getattr(samples, key) for key in ("variance", "noise") if getattr(samples, key) is not None}
@@ -445,8 +443,15 @@ def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
     return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
 
 
-def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
-    """Add the uncertainty of the subtracted load φ: ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters."""
+def with_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
+    """Add the uncertainty of what torques rest on: relative gains of currents without a law, or the subtracted load φ.
+
+    ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters.
+    """
+    drives = [str(step.settings["drive"]) for run in runs.training for step in run.steps if "drive" in step.settings]
+    if drives:  # of which the load stays part of the arm
+        drive, white = runs.campaign.robot.joint_names.index(drives[0]), float(np.median(intervals.inflation))
+        return believing(intervals, doubt_of_gains(regression, estimate, drive, white))
     load = runs.load
     if load is None:
         return intervals
