@@ -220,7 +220,7 @@ def applied(data: Table, robot: Robot, match: Match, *, stricter: bool) -> Appli
         "drive": drive,
         "parameters": {key: x for key, x in parameters.items() if key not in data.get("parameters", {})},
         "controllers": {key: x for key, x in controllers.items() if key not in data.get("controllers", {})},
-        "frame": [frame for frame in _frames(match) if frame["name"] not in taken],
+        "frame": [frame for frame in base_frames(match) if frame["name"] not in taken],
     }
     given = [*dict.fromkeys(key for entry in limits for key in entry), *drive, *(k for k in [*tables][2:] if tables[k])]
     note = (
@@ -248,7 +248,7 @@ def _limits(robot: Robot, match: Match, stricter: bool) -> tuple[list[Table], li
     return found, kept
 
 
-def _frames(match: Match) -> list[Table]:
+def base_frames(match: Match) -> list[Table]:
     """Write the maker's and ROS' base frames in the robot's base."""
     frames = []
     for name in ("vendor_base", "ros_base"):
