@@ -529,17 +529,20 @@ def base_frame(robot: Robot) -> Iterator[Finding]:
         return
     frames = zip(("the maker's", "ROS'"), presets.base_frames(match), strict=True)
     turned = {whose: np.array(frame["rpy_deg"]) for whose, frame in frames}
-    others = [f"{whose} base by rpy_deg = {_list(rpy)}" for whose, rpy in turned.items() if np.abs(rpy).max() > _TURNED]
+    turns = {whose: rpy for whose, rpy in turned.items() if np.abs(rpy).max() > _TURNED}
+    others = [f"{whose} is turned by rpy_deg = {_list(rpy)}" for whose, rpy in turns.items()]
     if not others:
         return
-    sentence = f"is that of zones; by its geometry this is {match.preset.name}, of which {' and '.join(others)}"
+    sentence = (
+        f"is the one that zones are in; of a {match.preset.name}, as this is by its geometry, {', '.join(others)}"
+    )
     if len(others) < len(turned):
-        yield Finding("note", "base frame", f"{sentence} is turned against it")
+        yield Finding("note", "base frame", f"{sentence} against it")
         return
     whose, rpy = min(turned.items(), key=lambda item: float(np.linalg.norm(item[1])))
     back = np.degrees(roll_pitch_yaw_of(inverse(roll_pitch_yaw(*np.radians(rpy))))).round(6) + 0.0
     remedy = f"turn joint {robot.joint_names[0]!r} about the base by rpy_deg = {_list(back)} to have {whose}"
-    yield Finding("warning", "base frame", f"{sentence} are turned against it; unless the arm stands so, {remedy}")
+    yield Finding("warning", "base frame", f"{sentence} against it; unless the arm stands so, {remedy}")
 
 
 def masses(robot: Robot) -> Iterator[Finding]:
