@@ -6,6 +6,7 @@ from init to a model, simulated again and again, with both engines.
 """
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from benchmarks.chain import Pair, judged, truth_of
-from excitor.experiments.align.nouns import REACH_95, Misalignment
+from excitor.experiments.align.nouns import REACH_95, Check, Misalignment
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
@@ -266,6 +267,12 @@ def begun(folder: Path, robot: str, edits: dict[str, str], cell: str = "") -> Pa
     return folder
 
 
+def _held(found: Check, carried: int) -> bool:
+    """Whether a load is refused by name as too vague to state, and its interval holds the true one."""
+    bounds = re.search(r"closer than from (\S+) to (\S+) kg", found.remedy)
+    return bounds is not None and float(bounds[1]) <= carried <= float(bounds[2])
+
+
 def wrong_answer(folder: Path, target: str, seed: int, load: tuple[int, int]) -> str:
     """Simulate a campaign that states a load and carries another; return what is wrong with the answer, if anything."""
     stated, carried = load
@@ -275,7 +282,7 @@ def wrong_answer(folder: Path, target: str, seed: int, load: tuple[int, int]) ->
         known = read_and_examine(open_campaign(folder)).load
     except Misalignment as error:
         found = next((check for check in error.checks if check.cause == "wrong payload"), None)
-        named = found is not None and abs(stated + found.figure - carried) <= 0.2 * carried
+        named = found is not None and (abs(stated + found.figure - carried) <= 0.2 * carried or _held(found, carried))
         both = not stated or f"{stated} ± " in str(error)
         return "" if named and both and stated != carried else str(error)
     if stated != carried:

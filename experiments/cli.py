@@ -358,6 +358,9 @@ def simulate(
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
     engine: Annotated[Literal["excitor", "mujoco"], typer.Option(help="Whose dynamics move the robot.")] = "excitor",
     payload: Annotated[float | None, typer.Option(metavar="KG", help="What the tool carries; none: as stated.")] = None,
+    loss: Annotated[
+        float, typer.Option(min=0.0, max=0.5, metavar="SHARE", help="Lost by gears of no stated efficiency, about.")
+    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
@@ -371,11 +374,19 @@ def simulate(
       excitor simulate my-cell
       excitor simulate my-cell --target ros2 --fault flipped-sign:j2 --seed 3
       excitor simulate my-cell --engine mujoco
+      excitor simulate my-cell --loss 0.05
     """
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    given: dict[str, Any] = {"seed": seed, "dry": dry, "fresh": fresh, "engine": engine, "payload_kg": payload}
+    given: dict[str, Any] = {
+        "seed": seed,
+        "dry": dry,
+        "fresh": fresh,
+        "engine": engine,
+        "payload_kg": payload,
+        "loss": loss,
+    }
     if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), **given):
         raise typer.Exit(1)
 

@@ -29,12 +29,12 @@ from excitor.identify.consistent import ConsistentEstimate, Delivered, consisten
 from excitor.identify.currents import (
     LAW_NEEDED,
     LawDoubt,
+    doubt_of_gains,
     gear_losses,
     in_amperes,
     law_doubt,
     law_sentence,
-    relative_gains,
-    rescaled,
+    one_current,
     response,
     why_not,
 )
@@ -409,15 +409,13 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
     if len(measured) < len(runs.samples):
         raise ExcitorError(f"{FILE}: some runs log torques and others currents without a law; {LAW_NEEDED}")
     robot = in_amperes(runs.campaign.robot)
-    base = base_parameters(robot)
     equations = judging_equations(replace(runs.campaign, robot=robot), runs.training)
-    gains, per_torque, reference = relative_gains(equations, base.values(prior(robot)))
+    robot, gains, reference = one_current(robot, equations)
     step = Step("currents in A of one drive", {"drive": robot.joint_names[reference]})
     said = ", ".join(f"{gain:.3g}" for gain in gains)
     tell(f"no current law: currents in A of {robot.joint_names[reference]}, of which 1 A of each drive is {said}")
     if runs.campaign.content.payload is not None:
         tell("the stated load is in kg and cannot be subtracted from currents: the model is of the arm with it")
-    robot = rescaled(robot, gains, per_torque)
 
     def scaled(samples: Samples) -> Samples:
         squared = {key: getattr(samples, key) for key in ("variance", "noise") if getattr(samples, key) is not None}
@@ -534,8 +532,15 @@ def as_measured(runs: Runs, some: list[Samples]) -> list[Samples]:
     return [replace(run, tau=run.tau + tau) for run, tau in zip(some, more, strict=True)]
 
 
-def with_load_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
-    """Add the uncertainty of the subtracted load φ: ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters."""
+def with_doubt(runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals) -> Intervals:
+    """Add the uncertainty of what torques rest on: relative gains of currents without a law, or the subtracted load φ.
+
+    ∂β/∂φ = - W⁺ W_loaded B, with B φ the load's base parameters.
+    """
+    drives = [str(step.settings["drive"]) for run in runs.training for step in run.steps if "drive" in step.settings]
+    if drives:  # of which the load stays part of the arm
+        drive, white = runs.campaign.robot.joint_names.index(drives[0]), float(np.median(intervals.inflation))
+        return believing(intervals, doubt_of_gains(regression, estimate, drive, white))
     load = runs.load
     if load is None:
         return intervals
@@ -553,7 +558,7 @@ def with_doubts(
 ) -> tuple[Intervals, LawDoubt | None, tuple[Finding, ...]]:
     """Add the doubts about a subtracted load and current laws; find impossible values, and what gears lose."""
     robot = runs.campaign.robot
-    intervals = with_load_doubt(runs, regression, estimate, intervals)
+    intervals = with_doubt(runs, regression, estimate, intervals)
     given = robot, as_measured(runs, runs.training), regression, estimate, thinner(runs.campaign)
     laws, lost = law_doubt(*given), gear_losses(*given)
     intervals = intervals if laws is None else believing(intervals, laws.covariance)

@@ -63,6 +63,13 @@ class SimulationOptions:
     settings: virtual.Settings | None = None
     engine: Engine = "excitor"  # whose plant moves
     payload_kg: float | None = None  # on the tool, whatever the campaign states; None: as stated
+    loss: float = 0.0  # mean share that gears lose whose efficiency the robot's file does not state
+
+    @property
+    def drawing(self) -> virtual.Settings:
+        """Settings that the true robot is drawn with."""
+        settings = self.settings or virtual.Settings()
+        return replace(settings, unstated_loss=self.loss) if self.loss else settings
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -164,7 +171,7 @@ def simulate_run(
 def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> virtual.Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
-        truth = virtual.draw_truth(plans[0].robot, asked.seed, asked.settings)
+        truth = virtual.draw_truth(plans[0].robot, asked.seed, asked.drawing)
         return truth if asked.payload_kg is None else replace(truth, load=_hung(campaign, asked.payload_kg))
     if asked.payload_kg is not None:
         raise ExcitorError("--payload: goes with campaigns of the arm; others draw the load about [payload]")
@@ -172,7 +179,7 @@ def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationO
 
     guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
     assert guess is not None  # a payload campaign has runs with the load
-    arm = virtual.draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
+    arm = virtual.draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.drawing)
     return replace(arm, load=draw_load(guess.phi, asked.seed))
 
 

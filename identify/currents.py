@@ -14,16 +14,17 @@ from scipy.optimize import least_squares
 
 from excitor.identify.between import independent_weights
 from excitor.identify.diagnose import Finding
-from excitor.identify.estimate import Estimate, compress
+from excitor.identify.estimate import Estimate, compress, rows_of_groups
 from excitor.identify.log import CURRENT, MOTORS
 from excitor.identify.regression import Decimation, Regression, pick_columns, pick_rows
 from excitor.identify.samples import Samples
 from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model, motor_positions, motor_torques
-from excitor.robots.parameters import layout
+from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 LAW_NEEDED = "state torque_from_current and torque_from_current_sigma under [drive] of the robot's file"
@@ -55,6 +56,26 @@ def rescaled(robot: Robot, relative: FloatArray, per_torque: float) -> Robot:
     drive = replace(robot.drive, torque_from_current=robot.drive.torque_from_current * relative[:, None])
     limits = replace(robot.limits, torque=per_torque * robot.limits.torque)
     return replace(robot, chi=chi, payload=payload, drive=drive, limits=limits)
+
+
+def one_current(robot: Robot, regression: Regression) -> tuple[Robot, FloatArray, int]:
+    """Fit a robot to currents: the robot in A of one drive, A of that drive per A (n_joints,), and the drive."""
+    gains, per_torque, reference = relative_gains(regression, base_parameters(robot).values(prior(robot)))
+    return rescaled(robot, gains, per_torque), gains, reference
+
+
+def doubt_of_gains(regression: Regression, estimate: Estimate, reference: int, inflation: float) -> FloatArray:
+    """Covariance that β has from the gains fitted with it: ∂β/∂log g_j = W⁺ (W β)_j, log g as far as W leaves it.
+
+    `inflation` is that of σ over white residuals'.
+    """
+    sigma = rows_of_groups(regression, estimate)[:, None]
+    W = regression.W[:, [regression.names.index(name) for name in estimate.names]] / sigma
+    fitted, drives = W @ estimate.values, np.delete(np.arange(len(regression.joint_names)), reference)
+    scaled = fitted[:, None] * (regression.joint[:, None] == drives)
+    S = np.linalg.lstsq(W, scaled)[0]
+    left = (scaled - W @ S) / inflation
+    return np.asarray(S @ np.linalg.inv(left.T @ left + np.eye(len(drives)) / SPREAD**2) @ S.T)
 
 
 def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArray, float, int]:

@@ -217,10 +217,10 @@ def count_samples(regression: Regression) -> int:
 
 
 def intervals_of(
-    estimate: Estimate, method: Method, covariance: FloatArray, dof: float, settings: Mapping[str, float]
+    estimate: Estimate, method: Method, covariance: FloatArray, dof: float | FloatArray, settings: Mapping[str, float]
 ) -> Intervals:
-    """Compute intervals from a covariance estimated with `dof` degrees of freedom, by Student's t."""
-    reach = float(scipy.stats.t.ppf(0.5 + LEVEL / 2.0, dof)) if np.isfinite(dof) else 1.959963984540054
+    """Compute intervals from a covariance estimated with `dof` degrees of freedom, one or each parameter's, by t."""
+    reach = scipy.stats.t.ppf(0.5 + LEVEL / 2.0, dof)
     sigma = np.sqrt(np.diag(covariance))
     return Intervals(
         method=method,
@@ -231,7 +231,7 @@ def intervals_of(
         low=estimate.values - reach * sigma,
         high=estimate.values + reach * sigma,
         inflation=sigma / estimate.sigma,
-        settings={"degrees of freedom": dof, **settings},
+        settings={"degrees of freedom": float(np.min(dof)), **settings},
     )
 
 
@@ -241,24 +241,28 @@ def spectral_intervals(
 ) -> Intervals:
     """Find intervals by the residuals' density in each band, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
 
-    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b), corrected for what the fit absorbed.
+    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b), corrected for what the fit absorbed. A variance
+    v = Σ_b v_b has v² / Σ_b v_b² / ν_b degrees of freedom ([Satterthwaite1946]): a band of few numbers counts where it
+    decides.
     Where `runs`, those of the regression, were repeated, deviations between repetitions improve s_b².
     Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
     `system`, their sensitivity to their rows' errors.
     """
     system = system or WhitenedSystem.of(regression, estimate)
     n = len(estimate.names)
-    middle = np.zeros((n, n))
-    fewest = np.inf
+    middle, square, fewest = np.zeros((n, n)), np.zeros(n), np.inf
     for joint in np.unique(regression.joint):
         spectra = list(_spectra(regression, system, int(joint), estimate, runs))
         for low, high in _edges(spectra):
             bands = [spectrum.band(low, high) for spectrum in spectra]
             density, free = _density(bands)
-            middle += density * sum(band.gram for band in bands)
+            part = np.asarray(density * sum(band.gram for band in bands))
+            middle += part
+            square += np.diag(system.back(part)) ** 2 / free
             fewest = min(fewest, free)
-    settings = {"least degrees of freedom": float(fewest)}
-    return intervals_of(estimate, "spectral", system.back(middle), max(float(fewest), 1.0), settings)
+    covariance = system.back(middle)
+    dof = np.maximum(np.diag(covariance) ** 2 / np.maximum(square, np.finfo(float).tiny), max(fewest, 1.0))
+    return intervals_of(estimate, "spectral", covariance, dof, {"least degrees of freedom": float(fewest)})
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -20,8 +20,16 @@ from excitor.robots.belief import unknown_friction
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
+from excitor.robots.files import presets
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import Consistency, about_center_of_mass, check_consistency, inverse
+from excitor.robots.inertia import (
+    Consistency,
+    about_center_of_mass,
+    check_consistency,
+    inverse,
+    roll_pitch_yaw,
+    roll_pitch_yaw_of,
+)
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
 from excitor.robots.tree import Tree
@@ -37,6 +45,7 @@ _EXACTLY = 1e-9
 _TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
 _NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
 _SHORT = 0.05  # m: no reach to compare a tool with
+_TURNED = 1.0  # deg, of a base against another
 _DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
 _STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
 
@@ -513,6 +522,29 @@ def reach(robot: Robot) -> tuple[FloatArray, float]:
     return middle, float(np.linalg.norm(at - middle, axis=2).max())
 
 
+def base_frame(robot: Robot) -> Iterator[Finding]:
+    """Compare the base with the maker's and ROS' of an arm of the same geometry: zones are typed in one of them."""
+    match, _ = presets.find(robot, robot.name)
+    if match is None:
+        return
+    frames = zip(("the maker's", "ROS'"), presets.base_frames(match), strict=True)
+    turned = {whose: np.array(frame["rpy_deg"]) for whose, frame in frames}
+    turns = {whose: rpy for whose, rpy in turned.items() if np.abs(rpy).max() > _TURNED}
+    others = [f"{whose} is turned by rpy_deg = {_list(rpy)}" for whose, rpy in turns.items()]
+    if not others:
+        return
+    sentence = (
+        f"is the one that zones are in; of a {match.preset.name}, as this is by its geometry, {', '.join(others)}"
+    )
+    if len(others) < len(turned):
+        yield Finding("note", "base frame", f"{sentence} against it")
+        return
+    whose, rpy = min(turned.items(), key=lambda item: float(np.linalg.norm(item[1])))
+    back = np.degrees(roll_pitch_yaw_of(inverse(roll_pitch_yaw(*np.radians(rpy))))).round(6) + 0.0
+    remedy = f"turn joint {robot.joint_names[0]!r} about the base by rpy_deg = {_list(back)} to have {whose}"
+    yield Finding("warning", "base frame", f"{sentence} against it; unless the arm stands so, {remedy}")
+
+
 def masses(robot: Robot) -> Iterator[Finding]:
     """Compare masses with the volumes of links, or with the reach: those in grams are a thousand times too large."""
     bodies = slice(9, layout(robot).n_link_params, 10)
@@ -563,7 +595,7 @@ def axes_nearly_special(robot: Robot) -> Iterator[Finding]:
                 yield Finding("warning", f"joint {tree.link_names[j]!r}", sentence)
 
 
-_FIGURES = (ranges, speeds, sizes, masses)  # that may be in another unit
+_FIGURES = (ranges, speeds, sizes, masses, base_frame)  # that may be in another unit or frame
 _CHECKS: tuple[Callable[[Robot], Iterator[Finding]], ...] = (
     _inertias, _payload, _accelerations, _drive, _controllers, _identifiability, stated_limits, *_FIGURES,
     axes_nearly_special, closed_workspace, slender_rods,

@@ -8,8 +8,9 @@ from excitor.experiments.align import channels as signals
 from excitor.experiments.align import clock as times
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import ObservedLog, check_friction_drift, raw_samples, repeating, seen
+from excitor.identify.currents import one_current
 from excitor.identify.diagnose import LEAST_GAIN, delay
-from excitor.identify.regression import subset
+from excitor.identify.regression import dynamic_regression, subset
 from excitor.robots.arrays import BoolArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
@@ -133,7 +134,7 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: si
         found = replace(found, checks=(*found.checks, *sensed, *torques))
         right = right and all(check.holds for check in torques)
     if series and view is not None and right:
-        late, checks = _delay(robot, view)
+        late, checks = _delay(robot, run, view)
         found = replace(found, delay=late, checks=(*found.checks, *checks))
         view = seen(found, run, channels.q) if late else view
         assert view.periods is not None
@@ -187,9 +188,15 @@ def _weighed(
     return better if all(check.holds for check in better) else checks
 
 
-def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
-    """Estimate the delay of torques after the motion; one that is not significant is not compensated."""
+def _delay(robot: Robot, run: MeasuredRun, view: ObservedLog) -> tuple[float, list[Check]]:
+    """Estimate the delay of torques after the motion; one that is not significant is not compensated.
+
+    Currents without a law are brought to one drive's before: no model fits them as they are, and its best shift is any.
+    """
     samples = view.samples
+    if run.effort == "current":
+        robot, gains, _ = one_current(robot, dynamic_regression(robot, [samples]))
+        samples = replace(samples, tau=samples.tau * gains)
     found = delay(robot, [samples], subset(robot, [samples]))
     if found is None:
         return 0.0, []

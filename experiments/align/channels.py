@@ -668,21 +668,26 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Loa
     if stated is not None:
         asked = f"{stated.phi[9]:.3g} ± {REACH_95 * load.stated_sigma:.2g} kg are stated"
     sentence = f"{found}, and {asked}" + ("" if holds or stated is None else ": they contradict each other")
-    remedy = f"check what hangs on the flange; if the torques are right, {_edit(robot, load)} in campaign.toml"
+    remedy = f"check what hangs on the flange; if the torques are right, {edit_of_load(robot, load)}"
     cause, least = "wrong payload", load.least(robot)
     return load, [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)]
 
 
-def _edit(robot: Robot, load: Load) -> str:
+def edit_of_load(robot: Robot, load: Load) -> str:
     """Describe how a load that was found is stated."""
     if load.total <= REACH_95 * load.sigma:
-        return "remove [payload]"
+        return "remove [payload] in campaign.toml"
+    if load.vague:
+        low, high = (max(load.total + side * REACH_95 * load.sigma, 0.0) for side in (-1.0, 1.0))
+        return (
+            f"weigh it and state [payload] mass: the arm's own masses are known too little to tell it closer than from "
+            f'{low:.3g} to {high:.3g} kg; a campaign of task = "payload" tells it by runs with and without it'
+        )
     phi = np.zeros(10) if robot.payload is None else robot.payload.phi
     stated = change_frame(phi, inverse(robot.tool.T_link_frame))
     center = ", ".join(f"{x:.3f}" for x in (stated[6:9] + load.moments) / load.total)
-    return (
-        f"state [payload] mass = {load.total:.3g}, center = [{center}], percent = {100 * load.sigma / load.total:.0f}"
-    )
+    percent = f"{100 * load.sigma / load.total:.0f}"
+    return f"state [payload] mass = {load.total:.3g}, center = [{center}], percent = {percent} in campaign.toml"
 
 
 def loaded(robot: Robot, load: Load) -> Robot:

@@ -103,6 +103,7 @@ class Check:
 
 REACH_95 = 1.96  # standard deviations
 PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
+CLAIM = 0.2  # of a mass that is reported to be stated
 LEAST_MASS = 0.02  # of the mass of all links: too little to matter
 
 
@@ -121,6 +122,11 @@ class Load:
     def total(self) -> float:
         """Mass that the torques indicate, kg."""
         return self.stated + self.mass
+
+    @property
+    def vague(self) -> bool:
+        """Return True if its 95 % interval is wider than a figure of it may be off."""
+        return REACH_95 * self.sigma > CLAIM * abs(self.total)
 
     @property
     def confirmed(self) -> tuple[float, float]:

@@ -42,7 +42,8 @@ class Settings:
     rotors: float = 0.05
     friction: float = 0.15
     current_law: float = 0.0  # spread of torque constants; currents alone cannot show it
-    loss: float = 0.1  # spread of what gears lose, each direction by itself; gears without loss stay so
+    loss: float = 0.1  # spread of what gears lose, each direction by itself
+    unstated_loss: float = 0.0  # mean share that gears lose whose efficiency the robot's file does not state
     gears: float = 0.0  # spread of efficiencies below 1, both directions alike
     ripple: float = 0.001  # torque share, once a motor turn: in no model
     stribeck: float = 0.0  # share of Coulomb friction added near standstill: in no model
@@ -84,7 +85,18 @@ class Settings:
         for name in ("heating_time", "bandwidth_hz", "control_step", "speed", "damping_ratio"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a positive number")
-        for name in ("links", "rotors", "friction", "loss", "white", "slow", "sensor_lag", "current_lag", "dropped"):
+        for name in (
+            "links",
+            "rotors",
+            "friction",
+            "loss",
+            "unstated_loss",
+            "white",
+            "slow",
+            "sensor_lag",
+            "current_lag",
+            "dropped",
+        ):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number from 0 to below 1")
         if not 0.0 <= self.jitter < 0.5:
@@ -140,7 +152,8 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
         chi[10 * j : 10 * j + 10] = draw_link(robot, j, rng, settings.links)
     draw_drives(robot, chi, rng, settings)
     n = robot.n_joints
-    loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
+    mean = np.where(robot.drive.efficiency < 1.0, 1.0 - robot.drive.efficiency, settings.unstated_loss)
+    loss = mean[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
     drawn = settings.gears * np.random.default_rng([seed, 0x67656172]).normal(size=n)  # both ways alike
     loss = loss + np.where(robot.drive.efficiency < 1.0, drawn, 0.0)[:, None]
     law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))

@@ -28,6 +28,7 @@ TOLERANCE = (3e-3, np.radians(0.5))  # m and rad between axes: calibration chang
 LIMITS = {"position": "rad", "velocity": "rad_s", "acceleration": "rad_s2", "jerk": "rad_s3", "torque": ""}
 FIGURES = (*LIMITS, "torque_from_current", "ratios", "rotors", "friction", "axes", "frames")
 _CLEARER = 0.5  # times the next best agreement of limits, for telling models of one geometry apart
+_ODD = 10.0  # times a maker's limit: a file's is in another unit
 _ROUNDING = 1e-3  # relative: limits are printed with three digits
 _PARAMETERS = {"Fv": ("friction", "viscous"), "Fc": ("friction", "coulomb"), "Ia": ("rotors", "value")}
 _MOTORS: Mapping[str, tuple[set[str], list[Any]]] = {  # other keys that state a figure; what extra joints get
@@ -220,7 +221,7 @@ def applied(data: Table, robot: Robot, match: Match, *, stricter: bool) -> Appli
         "drive": drive,
         "parameters": {key: x for key, x in parameters.items() if key not in data.get("parameters", {})},
         "controllers": {key: x for key, x in controllers.items() if key not in data.get("controllers", {})},
-        "frame": [frame for frame in _frames(match) if frame["name"] not in taken],
+        "frame": [frame for frame in base_frames(match) if frame["name"] not in taken],
     }
     given = [*dict.fromkeys(key for entry in limits for key in entry), *drive, *(k for k in [*tables][2:] if tables[k])]
     note = (
@@ -240,7 +241,8 @@ def _limits(robot: Robot, match: Match, stricter: bool) -> tuple[list[Table], li
         its, own = match.limits(key), _bounds(robot, key, n)
         stated = np.isfinite(own).all(axis=1)
         both = np.stack([np.maximum(own[:, 0], its[:, 0]), np.minimum(own[:, 1], its[:, 1])], axis=1)
-        for i in np.flatnonzero(~np.isclose(both, own, rtol=1e-6).all(axis=1) & (stricter | ~stated)):
+        odd = stated & (np.abs(own).max(axis=1) > _ODD * np.abs(its).max(axis=1))  # left to be found
+        for i in np.flatnonzero(~np.isclose(both, own, rtol=1e-6).all(axis=1) & ((stricter & ~odd) | ~stated)):
             found[i][f"{key}_{unit}".strip("_")] = both[i].tolist() if key == "position" else float(both[i, 1])
         nearer = np.isfinite(its).all(axis=1) & stated & ~np.isclose(both, its, rtol=_ROUNDING).all(axis=1)
         where = [robot.joint_names[i] for i in np.flatnonzero(nearer)]
@@ -248,7 +250,7 @@ def _limits(robot: Robot, match: Match, stricter: bool) -> tuple[list[Table], li
     return found, kept
 
 
-def _frames(match: Match) -> list[Table]:
+def base_frames(match: Match) -> list[Table]:
     """Write the maker's and ROS' base frames in the robot's base."""
     frames = []
     for name in ("vendor_base", "ros_base"):

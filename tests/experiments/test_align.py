@@ -13,11 +13,13 @@ from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
-from excitor.experiments.align.nouns import MeasuredRun, Misalignment
+from excitor.experiments.align.channels import edit_of_load
+from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import Body
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.experiments.setup import loaded
+from excitor.identify.currents import in_amperes
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
@@ -366,6 +368,22 @@ def test_another_load_is_named_with_both_figures(cells, stated, carried, asked):
     assert f"torques indicate {alignment.load.total:.3g} ± " in check.sentence
     assert alignment.load.total == pytest.approx(carried, abs=2.5 * alignment.load.sigma)
     assert ("remove [payload]" if not carried else "state [payload] mass = ") in check.remedy
+
+
+def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
+    robot, _, _ = cells["tx40"]
+    vague, clear = Load(2.42, 0.33, evidence=500.0), Load(2.42, 0.2, evidence=500.0)
+    assert edit_of_load(robot, clear).startswith("state [payload] mass = 2.42, center = [")
+    assert "closer than from 1.77 to 3.07 kg" in edit_of_load(robot, vague)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.0137])
+def test_the_delay_of_currents_is_found_whatever_their_gains(cells, delay):
+    robot, plan, expected = cells["iiwa"]
+    run, _ = simulate(plan, 3, World(delay=delay, lag=0.0, noise=0.005))
+    law = np.array([11.0, 13.0, 9.0, 7.0, 2.0, 1.6, 1.2])
+    found = align(expected, replace(run, tau=run.tau / law, effort="current"), in_amperes(robot))
+    assert found.delay == pytest.approx(delay, abs=0.15 * plan.sample_time)
 
 
 def test_figures_are_the_injected_ones(cells):

@@ -19,7 +19,8 @@ from excitor.experiments.report.data import report_data
 from excitor.experiments.setup import learned_robot, set_up
 from excitor.experiments.virtual.machine import currents, motor_side
 from excitor.experiments.virtual.robot import draw_truth
-from excitor.identify.currents import in_amperes, relative_gains, rescaled
+from excitor.identify.currents import SPREAD, doubt_of_gains, in_amperes, relative_gains, rescaled
+from excitor.identify.estimate import rows_of_groups
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters, random_motion
@@ -142,6 +143,23 @@ def test_gains_of_a_drive_alone_come_from_the_prior():
     scaled = rescaled(robot, gains, per_torque)
     np.testing.assert_allclose(inverse_dynamics(scaled, motion), per_torque * tau, rtol=1e-9)
     assert set(layout(scaled).units[:10]) == {"A s2", "A s2/m", "A s2/m2"}
+
+
+def test_intervals_hold_the_doubt_of_gains(identified):
+    """Parameters that follow a drive's gain are no surer than the gain is."""
+    _, result = identified
+    regression, estimate = result.known, result.estimate
+    gains = np.array(list(result.model.currents.values()))
+    reference, other = int(np.argmax(gains == 1.0)), int(np.argmax(gains != 1.0))
+    doubt = doubt_of_gains(regression, estimate, reference, 1.0)
+    sigma = rows_of_groups(regression, estimate)
+    own = np.where(regression.joint == other, regression.W @ estimate.values, 0.0) / sigma
+    moved = np.linalg.lstsq(regression.W / sigma[:, None], own)[0]
+    least = own - regression.W @ moved / sigma  # what of the gain no parameters can take up
+    assert moved @ np.linalg.pinv(doubt, rcond=1e-12) @ moved <= least @ least + 1.0 / SPREAD**2 + 1e-6
+    assert (np.diag(result.intervals.covariance) > np.diag(doubt)).all()
+    again = doubt_of_gains(regression, estimate, reference, 2.0)
+    assert (np.diag(again) > np.diag(doubt)).all()
 
 
 def test_reversed_currents_are_refused():

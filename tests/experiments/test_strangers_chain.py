@@ -22,7 +22,7 @@ def run(*arguments):
 
 @pytest.mark.parametrize(
     ("path", "target", "engine"),
-    [(UR5, "ros2", "excitor"), (GRIPPER, "ros2", "mujoco"), (PANDA, "franka", "excitor")],
+    [(UR5, "ros2", "excitor"), (UR5, "urscript", "excitor"), (GRIPPER, "ros2", "mujoco"), (PANDA, "franka", "excitor")],
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_a_public_file_becomes_a_model(path, target, engine, tmp_path):

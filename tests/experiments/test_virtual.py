@@ -626,3 +626,16 @@ def test_a_long_run_is_fast():
     recorded = run_program(truth, plan, seed=0)
     assert recorded.t[-1] > 125.0
     assert time.process_time() - start < 10.0 * recorded.t[-1] / 130.0
+
+
+def test_losses_that_no_file_states_are_drawn_on_request_and_written():
+    robot = load("tx40")
+    assert (robot.drive.efficiency == 1.0).all()
+    plain, lossy = (draw_truth(robot, 3, Settings(unstated_loss=share)) for share in (0.0, 0.05))
+    np.testing.assert_array_equal(plain.efficiency, 1.0)
+    assert ((lossy.efficiency > 0.92) & (lossy.efficiency < 0.97)).all()
+    assert np.ptp(lossy.efficiency, axis=1).min() > 0.0
+    np.testing.assert_array_equal(lossy.chi, plain.chi)
+    stated = replace(robot, drive=replace(robot.drive, efficiency=np.full(6, 0.8)))
+    np.testing.assert_array_equal(*(draw_truth(stated, 3, Settings(unstated_loss=x)).efficiency for x in (0.0, 0.05)))
+    assert truth_data(lossy)["efficiency"][0]["driving"] == lossy.efficiency[0, 0]

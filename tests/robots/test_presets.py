@@ -15,6 +15,7 @@ from excitor.robots.errors import InvalidRobot
 from excitor.robots.files.presets import FIGURES, compare, geometry, presets
 from excitor.robots.files.write import robot_toml
 from excitor.robots.inertia import inverse, roll_pitch_yaw, roll_pitch_yaw_of, rotation, translation
+from excitor.robots.lint import lint, suspicions
 from excitor.robots.load import load, load_with_notes, read_content, robot_from_toml
 from tests.meshes import PUBLIC
 
@@ -121,6 +122,29 @@ def test_base_frames_are_there_by_name(tmp_path):
     frames = {frame.name: frame.T_link_frame for frame in robot.frames}
     np.testing.assert_allclose(frames["vendor_base"], turned, atol=1e-7)
     np.testing.assert_allclose(frames["ros_base"], turned @ rotation("z", np.pi), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("yaw", "level", "told"),
+    [
+        (0.0, "note", "of a ur5e, as this is by its geometry, ROS' is turned by rpy_deg = [0, 0, 180] against it"),
+        (np.pi, "note", "the maker's is turned by rpy_deg = [0, 0, 180] against it"),
+        (np.pi / 2, "warning", "turn joint 'a1' about the base by rpy_deg = [0, 0, -90] to have the maker's"),
+    ],
+)
+def test_a_base_that_is_turned_against_the_presets_is_found(tmp_path, yaw, level, told):
+    robot = load(written(tmp_path, urdf_of("ur5e", rotation("z", yaw))))
+    (found,) = [finding for finding in lint(robot) if finding.where == "base frame"]
+    assert (found.level, told in found.sentence) == (level, True), found
+    assert (found in suspicions(robot)) == (level == "warning")
+
+
+def test_limits_in_degrees_are_found_though_the_preset_is_stricter(tmp_path):
+    limits = [{"velocity": 180.0}, {"velocity": 120.0}, {"velocity": 180.0}]
+    robot = load(written(tmp_path, urdf_of("ur10", limits=limits)))
+    found = [finding.sentence for finding in lint(robot) if "velocity limit is 180 rad/s" in finding.sentence]
+    assert len(found) == 2
+    assert "(velocity_deg_s = 180)" in found[0]
 
 
 def test_stricter_limits_win_and_are_told(tmp_path):
