@@ -162,8 +162,8 @@ def measure_arm(seed: int, noise: float, draws: int) -> Case:
 def _chosen(found: IdentifiedModel) -> str:
     band = found.campaign.band
     assert band is not None
-    thinned = found.campaign.content.processing.decimate
-    return f"{band.hz:g} Hz of {band.source}, torques to {band.explained_hz:g} Hz, thinned by {thinned}"
+    width = found.campaign.content.processing.average_samples
+    return f"{band.hz:g} Hz of {band.source}, torques to {band.explained_hz:g} Hz, means of {width} samples"
 
 
 def _state(folder: Path, hz: float) -> OpenCampaign:

@@ -35,7 +35,7 @@ from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
 from excitor.identify.samples import Samples, Step, pick_samples
-from excitor.identify.signals import decimate
+from excitor.identify.signals import block_means, decimate
 from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
@@ -579,12 +579,15 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
-    return Rows(decimate=thinner(campaign), dead_zone=logs.dead_zone(campaign), settling=settings.settling_s)
+    spoiled = 0.0 if settings.average_samples > 1 else 0.5
+    return Rows(thinner(campaign), logs.dead_zone(campaign), settings.settling_s, spoiled)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
     """Build the common decimation of torques, columns and velocities."""
-    factors = tuple(campaign.content.processing.decimate)
+    factors, width = tuple(campaign.content.processing.decimate), campaign.content.processing.average_samples
+    if width > 1:
+        return lambda x: block_means(x, width)
     return (lambda x: decimate(x, factors)) if factors else None
 
 
@@ -656,7 +659,7 @@ def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regressio
     σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
     """
     count = np.array([samples[name].repetitions for name in regression.runs], dtype=float)
-    thinned = bool(campaign.content.processing.decimate)
+    thinned = thinner(campaign) is not None
     if regression.variance is None or thinned or not count.all():
         return None
     return np.asarray(regression.variance / count[regression.run])
