@@ -18,6 +18,7 @@ import numpy as np
 from excitor.identify.estimate import triangle
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
+from excitor.identify.signals import block_means
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import LINK_COMPONENTS, layout

@@ -339,7 +339,7 @@ class _Spectrum:
         )
 
     def scores(self, shape: FloatArray) -> FloatArray:
-        """Multiply columns by residuals, sample by sample, whitened by a density; corrected for what the fit took up."""
+        """Multiply columns by residuals whitened by a density, sample by sample; made up for what the fit took up."""
         whole, root = self.band(-1.0, np.inf), np.sqrt(shape)
         root_of_free = np.sqrt((whole.free + whole.taken) / max(whole.free, 1.0))
         u = np.fft.irfft(self.residual / root, self.length) * self.length * root_of_free  # of lines over √length
