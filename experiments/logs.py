@@ -355,12 +355,12 @@ def _averaged_samples(robot: Robot, runs: Sequence[RawRun], band: BandChoice, ro
     least, hz = EQUATIONS * len(base_parameters(robot)), min(band.hz, band.explained_hz)
     motions = [low_passed(run, band.hz, band.source).dq for run in runs]
     near = [
-        near_reversals(robot, dq, run.rate, within=rows.settling, slow=rows.dead_zone)
+        near_reversals(robot, dq, run.rate, within=rows.settling, slow=rows.dead_zone).astype(float)
         for dq, run in zip(motions, runs, strict=True)
     ]
     total = sum(len(run.q) for run in runs)
     width = min(thinning_factor(run.rate, hz, total, least // robot.n_joints) for run in runs)
-    while width > 1 and sum(np.count_nonzero(block_means(one, width) == 0.0) for one in near) < least // 2:
+    while width > 1 and sum(int(np.sum(block_means(one, width) == 0.0)) for one in near) < least // 2:
         width = width * 2 // 3
     return width
 
