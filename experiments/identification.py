@@ -364,8 +364,7 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     for sentence in logs.filter_sentences(runs):
         tell(sentence)
     training = [samples for name, samples in runs.items() if roles[name] == "identify"]
-    again = {name: repeated_motion(run, training) for name, run in runs.items() if roles[name] == "validate"}
-    again = {name: which for name, which in again.items() if which}
+    again = repeated_motions([run for name, run in runs.items() if roles[name] == "validate"], training)
     found = Runs(
         campaign=campaign,
         samples=runs,
@@ -1073,9 +1072,10 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
     return replace(examined, samples=samples, training=training, unseen=unseen)
 
 
-def repeated_motion(run: Samples, others: Sequence[Samples]) -> str:
-    """Name the run whose motion another one repeats, at whatever time its log begins; "" where none."""
-    return next((other.run for other in others if not (run.static or other.static) and _alike(run, other)), "")
+def repeated_motions(runs: Sequence[Samples], others: Sequence[Samples]) -> dict[str, str]:
+    """Name the runs whose motion one of the others shows too, at whatever time its log begins: and which."""
+    pairs = [(run, other) for run in runs for other in others if not (run.static or other.static)]
+    return {run.run: other.run for run, other in reversed(pairs) if _alike(run, other)}
 
 
 def _alike(run: Samples, other: Samples) -> bool:
