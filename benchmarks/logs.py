@@ -70,7 +70,7 @@ def run(full: bool = False) -> Report:
     """Measure random arms, and public recordings where they are; `full` takes ten arms, else one."""
     cases: list[Case] = []
     for seed in range(ARMS if full else 1):
-        cases += [measure_arm(seed, noise, DRAWS if full else 3) for noise in NOISES]
+        cases += [measure_arm(seed, noise, DRAWS) for noise in NOISES]
     ratios = np.array([case.ratio for case in cases])
     widths, inside = (np.concatenate([getattr(case, name) for case in cases]) for name in ("widths", "inside"))
     caught, refused = sum(case.caught for case in cases), sum(case.refused for case in cases)
@@ -164,8 +164,8 @@ def measure_arm(seed: int, noise: float, draws: int) -> Case:
 def _chosen(found: IdentifiedModel) -> str:
     band = found.campaign.band
     assert band is not None
-    thinned = found.campaign.content.processing.decimate
-    return f"{band.hz:g} Hz of {band.source}, torques to {band.explained_hz:g} Hz, thinned by {thinned}"
+    width = found.campaign.content.processing.average_samples
+    return f"{band.hz:g} Hz of {band.source}, torques to {band.explained_hz:g} Hz, means of {width} samples"
 
 
 def _state(folder: Path, hz: float) -> OpenCampaign:

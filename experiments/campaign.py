@@ -70,6 +70,7 @@ class Processing(Table):
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []
+    average_samples: Annotated[int, Field(ge=1)] = 1  # in a row, none near a reversal, whose mean is one equation
     dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
     settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
 

@@ -4,7 +4,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -41,14 +41,26 @@ from excitor.identify.currents import (
 from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.friction_form import choose_friction, formed, sentence_of
-from excitor.identify.intervals import Intervals, believing
+from excitor.identify.instruments import durbin_wu_hausman, instrumental_variables
+from excitor.identify.intervals import Intervals, believing, honest_intervals
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
+from excitor.identify.periods import other_repetition, repetition, same_motion
 from excitor.identify.reduce import Reduction, Rule
-from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled, subset
+from excitor.identify.regression import (
+    Regression,
+    Rows,
+    columns_along,
+    commanded_motion,
+    dynamic_regression,
+    pick_columns,
+    pick_rows,
+    settled,
+    subset,
+)
 from excitor.identify.samples import Samples, Step, pick_samples
-from excitor.identify.signals import decimate
+from excitor.identify.signals import block_means, decimate
 from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
@@ -173,6 +185,7 @@ class Runs:
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
     training: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
+    again: Mapping[str, str] = field(default_factory=dict)  # runs to validate on that repeat a motion fitted to: which
 
     @cached_property
     def load(self) -> StatedLoad | None:
@@ -201,7 +214,7 @@ class Runs:
 class UsableRuns(Runs):
     """Runs that passed their diagnosis, with its findings."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -372,12 +385,15 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in logs.filter_sentences(runs):
         tell(sentence)
+    training = [samples for name, samples in runs.items() if roles[name] == "identify"]
+    again = repeated_motions([run for name, run in runs.items() if roles[name] == "validate"], training)
     found = Runs(
         campaign=campaign,
         samples=runs,
         alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
-        training=[samples for name, samples in runs.items() if roles[name] == "identify"],
-        unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
+        training=training,
+        unseen=[samples for name, samples in runs.items() if roles[name] == "validate" and name not in again],
+        again=again,
     )
     return with_friction_form(_in_one_current(found, tell) if unlawful else found, tell)
 
@@ -424,7 +440,7 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
 
     made = {key: scaled(samples) for key, samples in runs.samples.items()}
     training, unseen = ([made[samples.run] for samples in some] for some in (runs.training, runs.unseen))
-    return Runs(replace(runs.campaign, robot=robot), made, runs.alignments, training, unseen)
+    return Runs(replace(runs.campaign, robot=robot), made, runs.alignments, training, unseen, runs.again)
 
 
 def with_mode(campaign: OpenCampaign, runs: dict[str, Samples]) -> tuple[OpenCampaign, dict[str, Samples]]:
@@ -481,7 +497,45 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.training, runs.unseen, findings)
+    findings = (*findings, *noise_findings(runs))
+    own = (runs.campaign, runs.samples, runs.alignments, runs.training, runs.unseen, runs.again)
+    return UsableRuns(*own, findings=findings)
+
+
+def noise_findings(runs: Runs) -> tuple[Finding, ...]:
+    """Test whether noise of the motion biases least squares; nothing where no run has instruments.
+
+    They are columns along the commanded motion, or along another repetition of the same motion in the same run.
+    """
+    commanded = planned_references(runs.alignments, runs.training, None) or {}
+    motions, sources = list[Motion](), set[str]()
+    for run in runs.training:
+        if run.static:
+            motions.append(run.motion)
+        elif run.run in commanded:
+            motions.append(commanded_motion(run, commanded, run.sample_rate_hz))
+            sources.add("the commanded motion")
+        elif period := repetition(run.motion.q):
+            motions.append(other_repetition(run.motion, period))
+            sources.add("other repetitions of the motion")
+        else:
+            return ()
+    try:
+        fitted = known_equations(runs).fitted
+        fitted = pick_rows(fitted, fitted.sample % -(-len(fitted) // MOST_TESTED) == 0)
+        Z = columns_along(runs.campaign.robot, runs.training, motions, fitted, thinner(runs.campaign))
+        squares = wls(compress(fitted))
+        found = instrumental_variables(fitted, lambda _: Z, start=squares)
+    except ExcitorError:  # too few equations, or weak instruments: nothing can be said by them
+        return ()
+    test, own = durbin_wu_hausman(fitted, Z, squares, found.estimate.values), honest_intervals(fitted, squares)
+    moved = float(np.max(np.abs(found.estimate.values - squares.values) / (own.high - squares.values)))
+    needed = test.needed and moved > 1.0 and not found.strength.weak
+    sentence = f"with {' and '.join(sorted(sources))} as instruments: {test.sentence}"
+    sentence += f"; by them, parameters move by up to {moved:.2g} of their intervals' half-widths"
+    remedy = "compare with `excitor compare --method iv`, or record more repetitions" if needed else "nothing to do"
+    data = {"p_value": test.p_value, "moved": moved, "strength": found.strength.F}
+    return (Finding("doubtful" if needed else "note", "noisy regressors", sentence, remedy, data),)
 
 
 def known_equations(runs: Runs) -> Equations:
@@ -589,7 +643,8 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
     """Diagnose the runs to fit to and those to validate on, and compare all with each other."""
     campaign = runs.campaign
     robot = campaign.robot if runs.load is None else replace(campaign.robot, payload=runs.load.payload)
-    training, unseen = (as_measured(runs, some) for some in (runs.training, runs.unseen))
+    again = [runs.samples[name] for name in runs.again]
+    training, unseen = (as_measured(runs, some) for some in (runs.training, [*runs.unseen, *again]))
     at_rest: tuple[Finding, ...] = ()
     if campaign.content.identify.mode == IN_PROCESS:
         robot, at_rest = without_rest(robot, training)
@@ -600,8 +655,18 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
     found = (*at_rest, *seen)
     if not usable(found):
         return found
-    moving = [run for run in (*runs.training, *runs.unseen) if not run.static]
-    return (*found, *check_between(campaign.robot, moving, rows_of(campaign)))
+    moving = [run for run in (*runs.training, *runs.unseen, *again) if not run.static]
+    return (*found, *again_findings(runs), *check_between(campaign.robot, moving, rows_of(campaign)))
+
+
+def again_findings(runs: Runs) -> tuple[Finding, ...]:
+    """Say which runs to validate on count as no unseen ones; a doubt where no other is left."""
+    if not runs.again:
+        return ()
+    named = several([f"{name!r} that of {which!r}" for name, which in runs.again.items()])
+    sentence = f"runs to validate on repeat a motion that was fitted to, {named}: they count as no unseen ones"
+    remedy = 'give a run of another motion role = "validate"'
+    return (Finding("note" if runs.unseen else "doubtful", "again", sentence, remedy, {"runs": tuple(runs.again)}),)
 
 
 def without_rest(robot: Robot, runs: Sequence[Samples]) -> tuple[Robot, tuple[Finding, ...]]:
@@ -701,12 +766,15 @@ def rows_of(campaign: OpenCampaign) -> Rows:
     settings = campaign.content.processing
     every = campaign.content.identify.mode == IN_PROCESS and not settings.dead_zone_percent  # rows at rest as well
     zone = None if every else logs.dead_zone(campaign)
-    return Rows(decimate=thinner(campaign), dead_zone=zone, settling=settings.settling_s)
+    spoiled = 0.0 if settings.average_samples > 1 else 0.5
+    return Rows(thinner(campaign), zone, settings.settling_s, spoiled)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
     """Build the common decimation of torques, columns and velocities."""
-    factors = tuple(campaign.content.processing.decimate)
+    factors, width = tuple(campaign.content.processing.decimate), campaign.content.processing.average_samples
+    if width > 1:
+        return lambda x: block_means(x, width)
     return (lambda x: decimate(x, factors)) if factors else None
 
 
@@ -797,7 +865,7 @@ def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regressio
     σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
     """
     count = np.array([samples[name].repetitions for name in regression.runs], dtype=float)
-    thinned = bool(campaign.content.processing.decimate)
+    thinned = thinner(campaign) is not None
     if regression.variance is None or thinned or not count.all():
         return None
     return np.asarray(regression.variance / count[regression.run])
@@ -1050,7 +1118,8 @@ JUDGELESS = (
     'give another run role = "validate"'
 )
 MOST_REPETITIONS = 10
-REPEATS = 0.98  # correlation of a motion with itself one repetition later
+MOST_TESTED = 20_000  # equations, among which noise of the motion is looked for
+COMPARED_HZ = 100.0  # at which motions of runs are compared
 APART = 0.1  # s left out between the two: filters look ahead and back
 
 
@@ -1163,25 +1232,16 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
     return replace(examined, samples=samples, training=training, unseen=unseen)
 
 
-def repetition(q: FloatArray) -> int:
-    """Find the number of samples after which a motion (n_samples, n_joints) repeats; 0 where it does not.
+def repeated_motions(runs: Sequence[Samples], others: Sequence[Samples]) -> dict[str, str]:
+    """Name the runs whose motion one of the others shows too, at whatever time its log begins: and which."""
+    pairs = [(run, other) for run in runs for other in others if not (run.static or other.static)]
+    return {run.run: other.run for run, other in reversed(pairs) if _alike(run, other)}
 
-    The first lag beyond a change of sign at which positions correlate with themselves as they do with no other motion.
-    """
-    x = q - q.mean(axis=0)
-    n = len(x)
-    power = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
-    along = np.fft.irfft(power.sum(axis=1))[:n]
-    squares = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
-    k = np.arange(n)
-    norm = np.sqrt(np.maximum(squares[n - k] * (squares[n] - squares[k]), np.finfo(float).tiny))
-    alike = along / norm  # of the motion with itself, k samples later
-    turned = np.flatnonzero(alike[: n // 2] < 0.5)
-    if not turned.size:
-        return 0
-    first = int(turned[0])
-    again = first + int(np.argmax(alike[first : n // 2 + 1]))
-    return again if alike[again] > REPEATS else 0
+
+def _alike(run: Samples, other: Samples) -> bool:
+    rate = min(run.sample_rate_hz, other.sample_rate_hz, COMPARED_HZ)
+    q = [one.motion.q[np.arange(0.0, len(one) - 0.5, one.sample_rate_hz / rate).astype(int)] for one in (run, other)]
+    return same_motion(*q)
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:

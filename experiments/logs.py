@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, prod
+from math import ceil, floor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from excitor.experiments.manifest import (
     read_manifest,
 )
 from excitor.experiments.setup import loaded
-from excitor.identify.band import HIGHEST, RawRun, choose_band, low_passed, power_band, thinning_factor
+from excitor.identify.band import HIGHEST, BandChoice, RawRun, choose_band, low_passed, power_band, thinning_factor
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import CURRENT, Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import SECONDS, ColumnMap
@@ -31,7 +31,7 @@ from excitor.identify.logs.read import read_log
 from excitor.identify.periods import Average, average_cycles, average_periods, find_cycles, periodic_lowpass
 from excitor.identify.regression import Rows, near_reversals
 from excitor.identify.samples import Samples, Step, repeated
-from excitor.identify.signals import differentiate, lowpass, pose_averages
+from excitor.identify.signals import block_means, differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import rigid_torque
@@ -183,9 +183,6 @@ FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan m
 RATES = 4.0, 5e4  # Hz of logs that a robot is identified from
 FASTEST_JOINT = 25.0  # rad/s or m/s, where no limit is known
 _SHORTEST = 1.0  # s between two gaps, that are worth a run
-_STAGE, _LARGEST_STAGE = 28, 13  # samples that a stage of decimation needs, and its largest factor
-REACH = 0.8  # periods of its cut-off, that a thinning filter spreads reversals of friction by
-MOST_SETTLING = 0.4  # of all rows, that are left out about reversals where it is widened
 EQUATIONS = 10  # a parameter, that thinning leaves at least
 
 
@@ -259,10 +256,9 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     if choice is None or settings.lowpass_hz is not None:
         return replace(campaign, band=choice), read
     alone = len(open_runs) == len(campaign.content.run) and all(_once(run) for run in open_runs)
-    if alone and not settings.decimate:
-        stages = _thinning(campaign.robot, raws, min(choice.hz, choice.explained_hz))
-        settling = _settling(campaign, raws, choice.hz, prod(stages)) if stages else settings.settling_s
-        settings = settings.model_copy(update={"decimate": stages, "settling_s": settling})
+    if alone and not settings.decimate and "average_samples" not in settings.model_fields_set:
+        width = _averaged_samples(campaign.robot, raws, choice, rows)
+        settings = settings.model_copy(update={"average_samples": width})
     content = campaign.content.model_copy(update={"processing": settings})
     return replace(campaign, content=content, band=choice), read
 
@@ -349,34 +345,22 @@ def _counted(run: Run, x: FloatArray, rate: float, start: float = 0.0) -> FloatA
     return x[begin : None if run.to_s is None else max(0, round((run.to_s - start) * rate) + 1)]
 
 
-def _thinning(robot: Robot, runs: Sequence[RawRun], hz: float) -> list[int]:
-    """Choose stages of decimation such that torques and columns end where the motion explains them."""
-    least = EQUATIONS * len(base_parameters(robot)) // robot.n_joints
-    longest = min(len(run.q) for run in runs) // (2 * _STAGE)
+def _averaged_samples(robot: Robot, runs: Sequence[RawRun], band: BandChoice, rows: Rows) -> int:
+    """Choose of how many samples an equation is the mean: torques end where the motion explains them.
+
+    A filter that rings would spread what friction does at its reversals over rows far from them; means don't.
+    """
+    least, hz = EQUATIONS * len(base_parameters(robot)), min(band.hz, band.explained_hz)
+    motions = [low_passed(run, band.hz, band.source).dq for run in runs]
+    near = [
+        near_reversals(robot, dq, run.rate, within=rows.settling, slow=rows.dead_zone).astype(float)
+        for dq, run in zip(motions, runs, strict=True)
+    ]
     total = sum(len(run.q) for run in runs)
-    factor = min(longest, *(thinning_factor(run.rate, hz, total, least) for run in runs))
-    stages: list[int] = []
-    for left in range(ceil(np.log(max(factor, 1)) / np.log(_LARGEST_STAGE)), 0, -1):
-        stages.append(floor(factor ** (1.0 / left) + 1e-9))
-        factor //= stages[-1]
-    return [stage for stage in stages if stage > 1]
-
-
-def _settling(campaign: OpenCampaign, runs: Sequence[RawRun], hz: float, factor: int) -> float:
-    """Widen what is left out about reversals by what a thinning filter spreads them, as long as most rows remain."""
-    stated, slow = campaign.content.processing.settling_s, dead_zone(campaign)
-    motions = [low_passed(run, hz).dq for run in runs]
-    for share in (1.0, 0.5):
-        within = min(stated + share * REACH * factor / (0.4 * runs[0].rate), 1.0)
-        near = [
-            near_reversals(campaign.robot, dq, run.rate, within=within, slow=slow)
-            for dq, run in zip(motions, runs, strict=True)
-        ]
-        left = float(np.sum(~np.concatenate(near))) / factor
-        enough = left >= EQUATIONS * len(base_parameters(campaign.robot))
-        if enough and np.mean(np.concatenate(near)) <= MOST_SETTLING:
-            return round(within, 3)
-    return stated
+    width = min(thinning_factor(run.rate, hz, total, least // robot.n_joints) for run in runs)
+    while width > 1 and sum(int(np.sum(block_means(one, width) == 0.0)) for one in near) < least // 2:
+        width = width * 2 // 3
+    return width
 
 
 def read_run(campaign: OpenCampaign, run: Run, measured: MeasuredSignals | None = None) -> Samples:

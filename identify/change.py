@@ -18,6 +18,7 @@ import numpy as np
 from excitor.identify.estimate import triangle
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
+from excitor.identify.signals import block_means
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import LINK_COMPONENTS, layout
@@ -415,7 +416,7 @@ def cycle_equations(what: MonitoredRobot, cycle: Samples, rows: Rows) -> Regress
     """Build a cycle's equations in the base parameters, and in those of load and friction."""
     if rows.decimate is None and len(cycle) > MOST_SAMPLES:
         width = -(-len(cycle) // MOST_SAMPLES)
-        rows = replace(rows, decimate=lambda x: _block_means(x, width))
+        rows = replace(rows, decimate=lambda x: block_means(x, width))
     return dynamic_regression(what.robot, [cycle], columns=what.columns, rows=rows)
 
 
@@ -474,9 +475,3 @@ def _friction_of(robot: Robot, j: int, taken: set[int]) -> list[int]:
     terms = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
     own = dict.fromkeys(column for term, column in terms if int(np.argmax(np.abs(term.acts))) == j)
     return [column for column in own if column not in taken]
-
-
-def _block_means(x: FloatArray, width: int) -> FloatArray:
-    """Average samples in blocks along the first axis; what is left at the end is dropped."""
-    whole = len(x) // width * width
-    return np.asarray(x[:whole].reshape(-1, width, *x.shape[1:]).mean(axis=1))

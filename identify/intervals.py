@@ -21,7 +21,7 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
 
-Method = Literal["white", "effective", "bootstrap", "spectral"]
+Method = Literal["white", "effective", "bootstrap", "spectral", "blocks"]
 LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights aside
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
@@ -32,6 +32,8 @@ FIRST = 4  # lines of the lowest band, at least; each further one is as wide as 
 LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
 CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
 LISTED_LAGS = 50
+PASSES = 3  # of densities that are joined by lines
+PIECES = 200  # of a run's time, over which whitened scores are summed
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -239,38 +241,63 @@ def intervals_of(
 def spectral_intervals(
     regression: Regression, estimate: Estimate, runs: Sequence[Samples] = (), *, system: WhitenedSystem | None = None
 ) -> Intervals:
-    """Find intervals by the residuals' density in each band, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
+    """Find intervals by the residuals' density, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
 
-    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b), corrected for what the fit absorbed. A variance
-    v = Σ_b v_b has v² / Σ_b v_b² / ν_b degrees of freedom ([Satterthwaite1946]): a band of few numbers counts where it
-    decides.
+    A_b = Σ s Q̃ᴴQ̃ over a band's lines, s_b² = Σ |r̃|²/s / (n_b - tr Σ Q̃ᴴQ̃), corrected for what the fit absorbed, where
+    s(f) joins the bands' densities by straight lines in log f: slow errors are not taken for as large in all of the
+    lowest band. A variance v = Σ_b v_b has v² / Σ_b v_b² / ν_b degrees of freedom ([Satterthwaite1946]): a band of few
+    numbers counts where it decides.
     Where `runs`, those of the regression, were repeated, deviations between repetitions improve s_b².
     Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
     `system`, their sensitivity to their rows' errors.
     """
-    system = system or WhitenedSystem.of(regression, estimate)
+    return _by_bands(regression, estimate, runs, system or WhitenedSystem.of(regression, estimate))[0]
+
+
+def _by_bands(
+    regression: Regression, estimate: Estimate, runs: Sequence[Samples], system: WhitenedSystem
+) -> tuple[Intervals, Intervals]:
+    """Find intervals by bands; and, with the same densities, by blocks of time whose errors are whitened by them.
+
+    Qᵀr = Σ_t z_t u_t holds also with z̃ = √s Q̃ and u = r̃/√s, which is white where errors are stationary and the same
+    for all joints' products: the spread of sums over blocks shows where errors grow with what the columns see.
+    """
     n = len(estimate.names)
     middle, square, fewest = np.zeros((n, n)), np.zeros(n), np.inf
+    scores: dict[int, list[FloatArray]] = {}
     for joint in np.unique(regression.joint):
         spectra = list(_spectra(regression, system, int(joint), estimate, runs))
-        for low, high in _edges(spectra):
-            bands = [spectrum.band(low, high) for spectrum in spectra]
-            density, free = _density(bands)
-            part = np.asarray(density * sum(band.gram for band in bands))
-            middle += part
-            square += np.diag(system.back(part)) ** 2 / free
+        bands, shapes = _densities(spectra)
+        for gram, free in bands:
+            middle += gram
+            square += np.diag(system.back(gram)) ** 2 / free
             fewest = min(fewest, free)
+        for spectrum, shape in zip(spectra, shapes, strict=True):
+            scores.setdefault(spectrum.run, []).append(spectrum.scores(shape))
     covariance = system.back(middle)
     dof = np.maximum(np.diag(covariance) ** 2 / np.maximum(square, np.finfo(float).tiny), max(fewest, 1.0))
-    return intervals_of(estimate, "spectral", covariance, dof, {"least degrees of freedom": float(fewest)})
+    settings = {"least degrees of freedom": float(fewest)}
+    by_band = intervals_of(estimate, "spectral", covariance, dof, settings)
+    blocks = np.concatenate([_block_sums(parts) for parts in scores.values()])
+    by_block = intervals_of(estimate, "blocks", system.back(blocks.T @ blocks), dof, {"blocks": float(len(blocks))})
+    return by_band, by_block
+
+
+def _block_sums(parts: Sequence[FloatArray]) -> FloatArray:
+    """Sum one run's scores of all joints over blocks of time, (n_blocks, n_params)."""
+    total = np.zeros((max(len(part) for part in parts), parts[0].shape[1]))
+    for part in parts:
+        total[: len(part)] += part
+    return np.add.reduceat(total, np.arange(0, len(total), max(1, len(total) // PIECES)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Band:
     """Lines of one joint in one run within a band: the columns' Gram matrix, power of residuals and of noise."""
 
-    gram: FloatArray  # (n_params, n_params)
-    power: float  # of residuals
+    gram: FloatArray  # (n_params, n_params), of columns times the root of a density
+    taken: float  # numbers that the fit took up
+    power: float  # of residuals, over that density
     free: float  # numbers that the fit left
     noise: float  # power of as many lines of noise; 0 where it is not known
     noise_free: float
@@ -280,6 +307,8 @@ class _Band:
 class _Spectrum:
     """Lines of columns and residuals of one joint in one run; rows that were left out count as 0."""
 
+    run: int
+    length: int  # of the series
     frequency: FloatArray  # (n_lines,), Hz
     twice: FloatArray  # (n_lines,): how many real numbers a line is
     columns: FloatArray  # (n_lines, n_params), complex
@@ -293,19 +322,28 @@ class _Spectrum:
         band = self.band(low, high)
         return max(band.free, 0.0) + band.noise_free
 
-    def band(self, low: float, high: float) -> _Band:
+    def band(self, low: float, high: float, shape: FloatArray | None = None) -> _Band:
+        """Sum over a band, with the lines divided by the density of a shape (n_lines,)."""
         lines = (self.frequency >= low) & (self.frequency < high)
+        s = np.ones(np.count_nonzero(lines)) if shape is None else shape[lines]
         Q, twice = self.columns[lines], self.twice[lines]
-        gram = np.real((Q.conj() * twice[:, None]).T @ Q)
-        count = self.there * float(twice.sum())
+        count, taken = self.there * float(twice.sum()), float(twice @ np.sum(np.abs(Q) ** 2, axis=1))
         noisy = self.noise is not None and lines.any()
         return _Band(
-            gram=gram,
-            power=float(twice @ np.abs(self.residual[lines]) ** 2),
-            free=count - float(np.trace(gram)),
-            noise=self.there * float(twice @ self.noise[lines]) if self.noise is not None else 0.0,
+            gram=np.real((Q.conj() * (twice * s)[:, None]).T @ Q),
+            taken=taken,
+            power=float(twice @ (np.abs(self.residual[lines]) ** 2 / s)),
+            free=count - taken,
+            noise=self.there * float(twice @ (self.noise[lines] / s)) if self.noise is not None else 0.0,
             noise_free=count * (self.repetitions - 1) if noisy else 0.0,
         )
+
+    def scores(self, shape: FloatArray) -> FloatArray:
+        """Multiply columns by residuals whitened by a density, sample by sample; made up for what the fit took up."""
+        whole, root = self.band(-1.0, np.inf), np.sqrt(shape)
+        root_of_free = np.sqrt((whole.free + whole.taken) / max(whole.free, 1.0))
+        u = np.fft.irfft(self.residual / root, self.length) * self.length * root_of_free  # of lines over √length
+        return np.asarray(np.fft.irfft(self.columns * root[:, None], self.length, axis=0) * u[:, None])
 
 
 def _spectra(
@@ -335,6 +373,8 @@ def _spectra(
             noise = weight**2 * length / len(samples) * samples.noise[: len(lines), joint]
             repetitions = samples.repetitions
         yield _Spectrum(
+            run=int(run),
+            length=length,
             frequency=np.arange(len(lines)) / duration,
             twice=twice,
             columns=lines[:, :-1],
@@ -360,6 +400,36 @@ def _edges(spectra: Sequence[_Spectrum]) -> Iterator[tuple[float, float]]:
         low, high = high, 2.0 * high
 
 
+def _densities(spectra: Sequence[_Spectrum]) -> tuple[list[tuple[FloatArray, float]], list[FloatArray]]:
+    """Estimate a joint's density: Σ s Q̃ᴴQ̃ of each band with its degrees of freedom, and s of each spectrum's lines."""
+    edges = list(_edges(spectra))
+    line = min((0.5 * float(spectrum.frequency[1]) for spectrum in spectra), default=1.0)
+    top = max((float(spectrum.frequency[-1]) for spectrum in spectra), default=1.0)
+    centre = np.array([0.5 * np.log(max(low, line) * min(high, top)) for low, high in edges])
+    level, found, factor = np.zeros(len(edges)), list[tuple[FloatArray, float]](), np.ones(len(edges))
+    shapes = [np.ones(len(spectrum.frequency)) for spectrum in spectra]
+    for _ in range(PASSES):
+        if level.any():
+            shapes = [np.exp(_lines(np.log(np.maximum(one.frequency, line)), centre, level)) for one in spectra]
+        parts = [[one.band(*edge, shape) for one, shape in zip(spectra, shapes, strict=True)] for edge in edges]
+        densities = [_density(bands) for bands in parts]
+        factor = np.array([density for density, _ in densities])
+        level = level + np.log(np.maximum(factor, 1e-30))
+        found = [
+            (np.asarray(density * sum(band.gram for band in bands)), free)
+            for bands, (density, free) in zip(parts, densities, strict=True)
+        ]
+    lows, factor = np.array([low for low, _ in edges]), np.maximum(factor, 1e-30)
+    within = [np.searchsorted(lows, one.frequency, side="right") - 1 for one in spectra]
+    return found, [shape * factor[place] for shape, place in zip(shapes, within, strict=True)]
+
+
+def _lines(x: FloatArray, knots: FloatArray, values: FloatArray) -> FloatArray:
+    """Join values by straight lines, the first of which goes on below them, no steeper than a random walk's."""
+    slope = np.clip((values[1] - values[0]) / (knots[1] - knots[0]), -2.0, 0.0) if len(knots) > 1 else 0.0
+    return np.asarray(np.interp(x, knots, values) + slope * np.minimum(x - knots[0], 0.0))
+
+
 def _density(bands: Sequence[_Band]) -> tuple[float, float]:
     """Estimate a band's density from residuals and from repetitions; return it with its degrees of freedom."""
     free = max(sum(band.free for band in bands), 1.0)
@@ -368,7 +438,7 @@ def _density(bands: Sequence[_Band]) -> tuple[float, float]:
     if not noise_free:
         return left, free
     known = [band for band in bands if band.noise_free]
-    noise = sum(band.noise for band in known) / sum(band.free + float(np.trace(band.gram)) for band in known)
+    noise = sum(band.noise for band in known) / sum(band.free + band.taken for band in known)
     if left > noise * float(scipy.stats.f.ppf(CHANCE, free, noise_free)):
         return left, free
     return (left * free + noise * noise_free) / (free + noise_free), free + noise_free
@@ -522,8 +592,7 @@ def honest_intervals(
     `row_weights` are those that the equations were compressed with, if any.
     """
     system = system or WhitenedSystem.of(regression, estimate, row_weights)
-    by_band = spectral_intervals(regression, estimate, runs, system=system)
-    return wider(by_band, block_bootstrap(regression, estimate, system=system))
+    return wider(*_by_bands(regression, estimate, runs, system))
 
 
 def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:

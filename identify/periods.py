@@ -13,6 +13,8 @@ from excitor.identify.signals import channels, check_below_nyquist, positive
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
+REPEATS = 0.98  # correlation of a motion with itself one repetition later
+AGAIN = 0.999  # likeness of two motions from which they are one: 4 % of it apart
 _ON_THE_LINE = 1e-9  # a cut-off this close below a line (relative) means the line: it was rounded on the way
 _LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
 _DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
@@ -174,6 +176,47 @@ def periodic_lowpass(q: FloatArray, *, sample_rate_hz: float, cutoff_hz: float) 
     Q[n_lines:] = 0.0
     iw = 2j * np.pi * np.fft.rfftfreq(n, 1.0 / sample_rate_hz)[:, None]
     return Motion(*(np.fft.irfft(Q * iw**order, n, axis=0) for order in range(3)))
+
+
+def repetition(q: FloatArray) -> int:
+    """Find the number of samples after which a motion (n_samples, n_joints) repeats; 0 where it does not.
+
+    The first lag beyond a change of sign at which positions correlate with themselves as they do with no other motion.
+    """
+    x = q - q.mean(axis=0)
+    n = len(x)
+    power = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
+    along = np.fft.irfft(power.sum(axis=1))[:n]
+    squares = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
+    k = np.arange(n)
+    norm = np.sqrt(np.maximum(squares[n - k] * (squares[n] - squares[k]), np.finfo(float).tiny))
+    alike = along / norm  # of the motion with itself, k samples later
+    turned = np.flatnonzero(alike[: n // 2] < 0.5)
+    if not turned.size:
+        return 0
+    first = int(turned[0])
+    again = first + int(np.argmax(alike[first : n // 2 + 1]))
+    return again if alike[again] > REPEATS else 0
+
+
+def same_motion(one: FloatArray, other: FloatArray) -> bool:
+    """Slide the shorter motion's middle, sampled alike, over the longer one: 2 xᵀy / (xᵀx + yᵀy) at its best."""
+    short, long = sorted((one, other), key=len)
+    edge = len(short) // 10
+    x = short[edge : len(short) - edge] - short.mean(axis=0)
+    y = long - short.mean(axis=0)
+    n, m = len(x), len(y)
+    size = m + n
+    product = np.fft.irfft((np.fft.rfft(y, size, axis=0) * np.fft.rfft(x, size, axis=0).conj()).sum(axis=1), size)
+    squares = np.concatenate([[0.0], np.cumsum((y**2).sum(axis=1))])
+    power = squares[n:] - squares[:-n] + np.sum(x**2)
+    return bool((2.0 * product[: m - n + 1] > AGAIN * power).any()) if power.any() else False
+
+
+def other_repetition(motion: Motion, period: int) -> Motion:
+    """Read a motion that repeats one repetition later, or earlier at its end."""
+    later = np.arange(len(motion)) + period
+    return motion[np.where(later < len(motion), later, later - 2 * period)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

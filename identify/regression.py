@@ -35,6 +35,7 @@ class Rows:
     decimate: Decimation | None = None
     dead_zone: FloatArray | None = None  # (n_joints,), rad/s: rows of joints no faster than this are left out
     settling: float = 0.0  # s: so long before and after their friction turns, joints' rows are left out
+    spoiled: float = 0.5  # share of such samples in a thinned row, beyond which it is left out
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -165,7 +166,7 @@ def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
         return np.zeros(1, dtype=bool)
     dq, rate = samples.motion.dq, samples.sample_rate_hz
     turning = near_reversals(robot, dq, rate, within=rows.settling, slow=rows.dead_zone)
-    return turning if rows.decimate is None else np.asarray(rows.decimate(turning.astype(float)) > 0.5)
+    return turning if rows.decimate is None else np.asarray(rows.decimate(turning.astype(float)) > rows.spoiled)
 
 
 def stack_blocks(

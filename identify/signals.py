@@ -103,6 +103,12 @@ def decimate(x: FloatArray, factors: int | Sequence[int], *, unit_gain: bool = F
     return rows.reshape(len(rows), *x.shape[1:])
 
 
+def block_means(x: FloatArray, width: int) -> FloatArray:
+    """Average samples in blocks along the first axis; what is left at the end is dropped. Settings: width."""
+    whole = len(x) // width * width
+    return np.asarray(x[:whole].reshape(-1, width, *x.shape[1:]).mean(axis=1))
+
+
 def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
     """Mark where |dq| > threshold, strictly, (n_samples, n_joints): the rows of each joint's torque to keep.
 

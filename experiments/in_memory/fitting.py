@@ -341,14 +341,15 @@ def _examined(
     runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in training]
     runs += [RunOfLog(name=run.run[:80], log="memory", role="validate") for run in unseen]
     content = Campaign(robot=robot.name, run=runs, locked=[], identify=settings)
-    runs_read = identification.Runs(
-        in_memory(robot, content), {run.run: run for run in (*training, *unseen)}, {}, training, unseen
-    )
+    again, samples = identification.repeated_motions(unseen, training), {run.run: run for run in (*training, *unseen)}
+    unseen = [run for run in unseen if run.run not in again]
+    runs_read = identification.Runs(in_memory(robot, content), samples, {}, training, unseen, again)
     runs_read = identification.with_friction_form(runs_read, tell)
     findings = identification.examine_all(runs_read)
     if not usable(findings):
         raise identification.UnusableData(findings)
-    return identification.UsableRuns(runs_read.campaign, runs_read.samples, {}, training, unseen, findings)
+    findings = (*findings, *identification.noise_findings(runs_read))
+    return identification.UsableRuns(runs_read.campaign, samples, {}, training, unseen, again, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

@@ -264,6 +264,7 @@ def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
 def processing_data(evidence: Evidence) -> dict[str, Any]:
     """List each run's steps in order, then what was done to the equations of all."""
     settings, model, joints = evidence.campaign.content.processing, evidence.model, evidence.robot.joint_names
+    width = settings.average_samples
     fitted, words = model.fitted, {"ols": "least squares", "wls": "weighted least squares"}
     method, slow = words.get(model.method, model.method), {"share_percent": settings.dead_zone_percent}
     assert fitted is not None  # older files are not reported from
@@ -274,6 +275,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
         ],
         "equations": [
             *([_step(Step("thin", {"by": " x ".join(map(str, settings.decimate))}))] if settings.decimate else []),
+            *([_step(Step("average samples", {"in_a_row": float(width)}))] if width > 1 else []),
             _step(Step("leave out joints slower than a share of their limit", slow)),
             _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
             {"name": f"fit by {method}", "settings": {**fitted.settings, "equations": float(fitted.equations)}},

@@ -193,11 +193,12 @@ def test_a_load_needs_a_law(tmp_path, task):
         said.append(useless)
         raise KeyboardInterrupt
 
-    plan = SimpleNamespace(plan=SimpleNamespace(robot=lawless(load("ur10"))))
+    judge = SimpleNamespace(constraints=None)
+    plan = SimpleNamespace(plan=SimpleNamespace(robot=lawless(load("ur10")), unlimited=()), judge=judge)
     campaign = SimpleNamespace(content=SimpleNamespace(log=None, task=task))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emission, "open_campaign", lambda folder, stage: campaign)
-        patch.setattr(emission, "plans_of", lambda *_: SimpleNamespace(programs=(plan,), no_go=()))
+        patch.setattr(emission, "plans_of", lambda *_: emission.CampaignPlans(tmp_path, (plan,), (), ()))
         patch.setattr(emission, "chosen", lambda *_: ["urscript"])
         patch.setattr(emission, "_emit_one", stop)
         with pytest.raises(KeyboardInterrupt):

@@ -1,6 +1,7 @@
 """Whole campaigns, good and bad: identify, report, compare, status and export never disagree about a model."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from typer.testing import CliRunner
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.compare import compare
-from excitor.experiments.identification import kept_back, read_and_examine, repetition
+from excitor.experiments.identification import identify, kept_back, read_and_examine
+from excitor.identify.periods import repetition, same_motion
 from excitor.robots.load import load
 from tests.campaigns import CAMPAIGN, motion_of, true_robot, write_campaign, write_log
 
@@ -123,6 +125,29 @@ def test_a_motion_that_repeats_is_never_unseen(tmp_path):
     for part in parts.unseen:
         nearest = [np.abs(learned - q).max(axis=1).min() for q in part.motion.q[::10]]
         assert np.median(nearest) > 0.02
+
+
+def test_a_validation_run_of_the_same_motion_is_none(tmp_path):
+    single_run(tmp_path)
+    text = (tmp_path / "campaign.toml").read_text()
+    log = re.search(r'log = "(.*)"', text[text.index("[[run]]") :])[1]
+    late = f'[[run]]\nname = "again"\nlog = "{log}"\nrole = "validate"\nfrom_s = 15.0\n'
+    (tmp_path / "campaign.toml").write_text(text.replace(f'log = "{log}"', f'log = "{log}"\nto_s = 15.0') + late)
+    found = identify(open_campaign(tmp_path))
+    assert found.held_out is None
+    assert found.same_run is not None
+    assert [(one.level, one.data["runs"]) for one in found.findings if one.what == "again"] == [
+        ("doubtful", ("again",))
+    ]
+    assert found.verdict.go is None
+
+
+def test_two_motions_are_one_at_whatever_time_logs_begin():
+    t = np.arange(1500)[:, None] / 100.0
+    q = np.sin(t * [0.9, 1.7]) + 0.5 * np.cos(t * [2.3, 0.4])
+    assert same_motion(q, q[130:1100] + 1e-3)
+    assert not same_motion(q, 1.2 * q[130:1100])
+    assert not same_motion(q, q[::-1])
 
 
 def test_repetitions_are_found_and_nothing_else_is_one():

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from excitor.identify.regression import Rows, dynamic_regression, near_reversals
+from excitor.identify.samples import Samples
+from excitor.identify.signals import block_means
 from excitor.robots.load import load
+from excitor.robots.robot import Motion
 
 RATE = 100.0
 
@@ -55,3 +58,14 @@ def test_equations_about_reversals_are_left_out(robot, simulate):
     assert len(cut) == len(whole) - np.count_nonzero(near)
     labels = set(zip(cut.sample.tolist(), cut.joint.tolist(), strict=True))
     assert not labels & set(zip(*(index.tolist() for index in np.nonzero(near)), strict=True))
+
+
+def test_means_hold_no_sample_near_a_reversal(robot):
+    dq = waves(3.0)
+    run = Samples("means", Motion(np.zeros((400, 6)), dq, np.zeros((400, 6))), np.zeros((400, 6)), RATE)
+    rows = Rows(lambda x: block_means(x, 8), settling=0.05, spoiled=0.0)
+    found, near = dynamic_regression(robot, [run], rows=rows), near_reversals(robot, dq, RATE, within=0.05)
+    spoiled = block_means(near.astype(float), 8) > 0.0
+    assert 0.0 < spoiled.mean() < 0.5
+    assert len(found) == np.count_nonzero(~spoiled)
+    assert not spoiled[found.sample, found.joint].any()

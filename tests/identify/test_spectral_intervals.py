@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, wls
-from excitor.identify.intervals import block_bootstrap, spectral_intervals, white_intervals, wider
+from excitor.identify.intervals import block_bootstrap, honest_intervals, spectral_intervals, white_intervals, wider
 from excitor.identify.periods import average
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
@@ -64,6 +64,20 @@ def test_they_cover_what_they_claim(robot, truth, clean, slow):
     assert 0.925 <= np.mean(spectral) <= 0.98
     assert np.median(chi) == pytest.approx(len(truth), rel=0.3)
     assert (np.mean(white) < 0.9) == (slow > 0.0)
+
+
+def test_a_random_walk_is_not_taken_for_as_large_at_all_slow_frequencies(robot, truth, clean):
+    rng, widths, values, inside = np.random.default_rng(4), [], [], []
+    for _ in range(40):
+        noise = rng.normal(size=clean.tau.shape) + 0.1 * np.cumsum(rng.normal(size=clean.tau.shape), axis=0)
+        regression = dynamic_regression(robot, [replace(clean, tau=clean.tau + SIGMA * noise)])
+        estimate = wls(compress(regression))
+        found = honest_intervals(regression, estimate)
+        widths.append(0.5 * (found.high - found.low))
+        values.append(estimate.values)
+        inside.append(share(found, truth))
+    assert 0.9 <= np.mean(inside) <= 0.997
+    assert np.median(np.mean(widths, axis=0) / (1.96 * np.std(values, axis=0))) < 1.5
 
 
 def test_what_the_fit_took_up_is_made_up_for(robot, truth, clean):
