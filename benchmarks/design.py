@@ -25,10 +25,10 @@ import scipy.signal
 from benchmarks.design_peers import HYBRID, Peer, cma_lbfgs, multistart_lbfgs, plain_ga
 from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
 from excitor.design.certify.certify import DRY_RUN, certify, failing
+from excitor.design.constraints.acceleration import ToolAcceleration
 from excitor.design.constraints.constraint import Constraint
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.robust_torque import RobustTorque
-from excitor.design.constraints.tool_acceleration import ToolAcceleration
 from excitor.design.constraints.torque_envelope import TorqueEnvelope
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.explain import InfeasibleDesign, sentences

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from excitor.design.constraints.acceleration import ToolAcceleration
     from excitor.design.constraints.constraint import Constraint, ConstraintKind
     from excitor.design.constraints.joint_sum import JointSum
     from excitor.design.constraints.registry import check_constraint
     from excitor.design.constraints.robust_torque import RobustTorque
-    from excitor.design.constraints.tool_acceleration import ToolAcceleration
     from excitor.design.constraints.tool_cone import ToolCone
     from excitor.design.constraints.tool_speed import ToolSpeed
     from excitor.design.constraints.torque_envelope import TorqueEnvelope
@@ -79,7 +79,7 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "design.constraints.joint_sum": "JointSum",
     "design.constraints.registry": "check_constraint",
     "design.constraints.robust_torque": "RobustTorque",
-    "design.constraints.tool_acceleration": "ToolAcceleration",
+    "design.constraints.acceleration": "ToolAcceleration",
     "design.constraints.tool_cone": "ToolCone",
     "design.constraints.tool_speed": "ToolSpeed",
     "design.constraints.torque_envelope": "TorqueEnvelope",

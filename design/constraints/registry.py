@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.design.constraints import joint_sum, robust_torque, tool_acceleration, tool_cone, torque_envelope
+from excitor.design.constraints import acceleration, joint_sum, robust_torque, tool_cone, torque_envelope
 from excitor.design.constraints.constraint import (
     Compromise,
     Constraint,
@@ -245,5 +245,5 @@ def _population(run: Run, robot: Robot) -> Population:
     return Population(robot, found, t.size, list)
 
 
-_FILES = (tool_cone, joint_sum, tool_acceleration, torque_envelope, robust_torque)
+_FILES = (tool_cone, joint_sum, acceleration, torque_envelope, robust_torque)
 CONSTRAINTS = Members("excitor.constraints", {file.KIND.name: file.KIND for file in _FILES}, check_constraint_kind)

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.design import LIMITED, drawn_robots, limited_design, shares_of_limit
 from excitor.design.certify.certify import certify
+from excitor.design.constraints.acceleration import ToolAcceleration
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Constraint, ConstraintKind, Relaxation, Row, Trace
 from excitor.design.constraints.constraints import Constraints
@@ -18,7 +19,6 @@ from excitor.design.constraints.joint_sum import JointSum
 from excitor.design.constraints.registry import CONSTRAINTS, check_constraint, check_constraint_kind
 from excitor.design.constraints.robust_torque import RobustTorque, normal_factor
 from excitor.design.constraints.singularity import Singularity
-from excitor.design.constraints.tool_acceleration import ToolAcceleration
 from excitor.design.constraints.tool_cone import ToolCone, ToolConeTable
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms
