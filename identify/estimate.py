@@ -30,7 +30,7 @@ By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
 CHUNK = 3960  # samples at once; no power of two, so that rows do not fall on each other in the caches
 _PART = 1024  # rows of a group at once, about
-_GROWTH = 1e3  # mean square of rows in units of the earlier ones', up to which they are merged by Cholesky
+_GROWTH = 10.0  # mean square of rows in units of the earlier ones', up to which they are merged by Cholesky
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -435,7 +435,8 @@ def update(R: FloatArray | None, rows: FloatArray) -> FloatArray:
 def _widened(small: FloatArray, own: IntArray, n_columns: int) -> FloatArray:
     """Write a triangle of some columns, and the right-hand side, to the columns of all: upper triangular, too."""
     wide = np.zeros((n_columns + 1, n_columns + 1))
-    wide[: len(small), [*own, n_columns]] = small
+    columns = [*own.tolist(), n_columns]
+    wide[np.ix_(columns[: len(small)], columns)] = small  # each row at its own diagonal
     return wide
 
 

@@ -58,7 +58,9 @@ def gram_gradient(
     if not isinstance(mechanism, Tree) or foreign_terms(robot):
         return gram_gradient_by_differences(robot, motion, columns, weights, symmetric)
     packed = packing(robot, columns, weights)
-    fill_gram_gradient(chain(mechanism), drive_along(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
+    fill_gram_gradient(
+        chain(mechanism), drive_along(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out
+    )
     return out[0].T, out[1].T, out[2].T
 
 

@@ -151,7 +151,9 @@ def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, o
 
 
 @compiled
-def fill_rows(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, places: IntArray, out: FloatArray) -> None:
+def fill_rows(
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, places: IntArray, out: FloatArray
+) -> None:
     """Write packed row k into out[places[k]], (n_rows, at least n_samples); rows of place -1 are left out."""
     n_samples = motion[0].shape[1]
     links = np.empty((chain.parents.size + 1) * LINK_ROWS)
