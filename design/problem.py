@@ -704,14 +704,19 @@ def _sample_slopes(problem: Problem, part: ActiveRows, places: _Places) -> Float
     at, (n_joints, n_waves) = part.samples, problem.amplitude.shape
     J = np.zeros((at.size, n_joints, 1 + n_waves))
     chosen, copies = tuple(state[at] for state in places.states), 2 * n_joints
+    exact = part.item.slopes(problem.robot, Motion(*chosen), part.rows)
     steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])
     rows = np.tile(part.rows, copies)
-    for order in range(part.item.order + 1):
+
+    def by_differences(order: int) -> FloatArray:
         moved = [np.tile(state, (copies, 1)) for state in chosen]
         moved[order] = (chosen[order][None] + steps[:, None]).reshape(-1, n_joints)
         found = _share(problem, part.item, (moved[0], moved[1], moved[2]))[np.arange(rows.size), rows]
         up, down = np.split(found.reshape(-1, at.size), 2)
-        by_state = (up - down).T / (2.0 * _STEP)
+        return np.asarray((up - down).T / (2.0 * _STEP))
+
+    for order in range(part.item.order + 1):
+        by_state = by_differences(order) if exact is None else exact[order]
         J[:, :, 1:] += by_state[:, :, None] * places.bases[order][:, at].T[:, None, :]
         if order == 0:
             J[:, :, 0] = by_state * places.center_share[at, None]

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from excitor.design.constraints.acceleration import ToolAcceleration
     from excitor.design.constraints.constraint import Constraint, ConstraintKind
     from excitor.design.constraints.joint_sum import JointSum
     from excitor.design.constraints.registry import check_constraint
+    from excitor.design.constraints.robust_torque import RobustTorque
     from excitor.design.constraints.tool_cone import ToolCone
     from excitor.design.constraints.tool_speed import ToolSpeed
+    from excitor.design.constraints.torque_envelope import TorqueEnvelope
     from excitor.experiments.export.export import Export, check_export
     from excitor.experiments.export.export import export_model as export
     from excitor.experiments.in_memory.fitting import (
@@ -75,8 +78,11 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "design.constraints.constraint": "Constraint ConstraintKind",
     "design.constraints.joint_sum": "JointSum",
     "design.constraints.registry": "check_constraint",
+    "design.constraints.robust_torque": "RobustTorque",
+    "design.constraints.acceleration": "ToolAcceleration",
     "design.constraints.tool_cone": "ToolCone",
     "design.constraints.tool_speed": "ToolSpeed",
+    "design.constraints.torque_envelope": "TorqueEnvelope",
     "experiments.in_memory.problem": (
         "Series KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
         "TorqueLimit build_problem Problem"
@@ -105,6 +111,7 @@ __all__ = [  # noqa: RUF022 - in the order of a campaign
     "load_robot", "base_parameters", "inverse_dynamics", "regressor", "Motion",
     "Series", "ToolSpeed", "KeepOut", "KeepIn", "Box", "Sphere", "SelfCollision",
     "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit", "ToolCone", "JointSum", "Constraint",
+    "ToolAcceleration", "TorqueEnvelope", "RobustTorque",
     "build_problem", "Problem", "solve", "Design", "Run", "certify", "forecast",
     "emit", "verify", "simulate",
     "read_log", "Log", "samples", "Samples",

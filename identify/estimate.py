@@ -19,12 +19,18 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_b
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
+from excitor.robots.gram import drive_along, packing, selection
+from excitor.robots.kernel.accumulate import fill_rows
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
+from excitor.robots.tree import Tree, chain
+from excitor.robots.tree import samples as kernel_samples
 
 By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
-CHUNK = 4096  # samples at once
+CHUNK = 3960  # samples at once; no power of two, so that rows do not fall on each other in the caches
+_PART = 1024  # rows of a group at once, about
+_GROWTH = 10.0  # mean square of rows in units of the earlier ones', up to which they are merged by Cholesky
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,8 +103,15 @@ def wls(factors: Factors, by: By = "joint") -> Estimate:
 
     σ_g² = ‖y_g - W_g β‖² / n_g over the groups of one joint, or of one joint in one run.
     """
-    start = ols(factors)
-    return _solve(factors, 1.0 / group_sigma(factors, start.values, by), "wls", {"weights by": by})
+    parts = by_joint(factors) if by == "joint" else factors
+    start = ols(parts)
+    sigma = group_sigma(parts, start.values, by)
+    estimate = _solve(parts, 1.0 / sigma, "wls", {"weights by": by})
+    if parts is factors:
+        return estimate
+    own = dict(zip(parts.joint.tolist(), sigma.tolist(), strict=True))
+    groups = zip(factors.joint.tolist(), factors.run.tolist(), strict=True)
+    return replace(estimate, group_sigma={(j, run): own[j] for j, run in groups})
 
 
 @one_blas_thread()
@@ -167,8 +180,12 @@ def group_sigma(factors: Factors, beta: FloatArray, by: By) -> FloatArray:
     for label in np.unique(labels):
         rows = labels == label
         sigma[rows] = np.sqrt(squares[rows].sum() / factors.n_rows[rows].sum())
-    floor = 1e-12 * max(float(np.sqrt((factors.R[:, :, -1] ** 2).sum() / factors.n_rows.sum())), 1e-100)
-    return np.maximum(sigma, floor)
+    return np.maximum(sigma, sigma_floor(factors))
+
+
+def sigma_floor(factors: Factors) -> float:
+    """Return the least deviation that rows are weighted with: residuals of rounding say nothing."""
+    return 1e-12 * max(float(np.sqrt((factors.R[:, :, -1] ** 2).sum() / factors.n_rows.sum())), 1e-100)
 
 
 def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
@@ -241,16 +258,28 @@ def _check_rank(R: FloatArray, names: tuple[str, ...]) -> None:
 @one_blas_thread()
 def compress(regression: Regression, row_weights: FloatArray | None = None) -> Factors:
     """Compress equations, each row multiplied by its weight first."""
-    labels = np.column_stack([regression.joint, regression.run])
-    groups = np.unique(labels, axis=0)
-    system = np.column_stack([regression.W, regression.y])
-    if row_weights is not None:
-        system = system * row_weights[:, None]
-    chosen = [(labels == group).all(axis=1) for group in groups]
-    n_rows = np.array([np.count_nonzero(rows) for rows in chosen])
-    R = np.array([triangle(system[rows]) for rows in chosen])
-    names = regression.names
-    return Factors(names=names, units=regression.units, joint=groups[:, 0], run=groups[:, 1], n_rows=n_rows, R=R)
+    labels, group_of = np.unique(np.column_stack([regression.joint, regression.run]), axis=0, return_inverse=True)
+    order = np.argsort(group_of.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(group_of.ravel(), minlength=len(labels)))
+    R = np.zeros((len(labels), regression.W.shape[1] + 1, regression.W.shape[1] + 1))
+    for k, index in enumerate(np.split(order, ends[:-1])):
+        whole = index[-1] - index[0] + 1 == len(index)  # a view, where rows follow each other
+        rows = slice(int(index[0]), int(index[-1]) + 1) if whole else index
+        W, y = regression.W[rows], regression.y[rows]
+        own = np.flatnonzero(W.any(axis=0))
+        found: FloatArray | None = None
+        n_parts = max(1, len(index) // _PART)
+        for part in range(n_parts):  # each part has rows of all times, so that the first is like the others
+            system = np.empty((len(own) + 1, len(y[part::n_parts])))
+            system[:-1] = W[part::n_parts].T[own]
+            system[-1] = y[part::n_parts]
+            if row_weights is not None:
+                system *= row_weights[rows][part::n_parts]
+            found = update(found, system.T)
+        if found is not None:
+            R[k] = _widened(found, own, len(regression.names))
+    n_rows, names = np.diff(ends, prepend=0), regression.names
+    return Factors(names=names, units=regression.units, joint=labels[:, 0], run=labels[:, 1], n_rows=n_rows, R=R)
 
 
 @one_blas_thread()
@@ -279,10 +308,28 @@ def merge(parts: Iterable[Factors]) -> Factors:
     )
 
 
+def by_joint(factors: Factors) -> Factors:
+    """Merge the runs of each joint."""
+    joints, place = np.unique(factors.joint, return_inverse=True)
+    if len(joints) == len(factors.joint):
+        return factors
+    R = np.zeros((len(joints), *factors.R.shape[1:]))
+    for k in range(len(joints)):
+        rows = factors.R[place == k].reshape(-1, factors.R.shape[2])
+        own, found = np.flatnonzero(rows[:, :-1].any(axis=0)), None
+        rows = rows[rows.any(axis=1)][:, [*own, factors.n_columns]]
+        for part in np.array_split(rows, max(1, len(rows) // _PART)):
+            found = update(found, np.asfortranarray(part))
+        if found is not None:
+            R[k] = _widened(found, own, factors.n_columns)
+    n_rows = np.bincount(place, factors.n_rows).astype(np.int64)
+    return replace(factors, joint=joints, run=np.zeros(len(joints), dtype=np.int64), n_rows=n_rows, R=R)
+
+
 def triangle(rows: FloatArray) -> FloatArray:
     """Upper triangular factor of rows, square whatever their count."""
     size = rows.shape[1]
-    R = scipy.linalg.qr(rows, mode="r", check_finite=False)[0][:size]
+    R = np.triu(scipy.linalg.lapack.dgeqrf(np.array(rows, order="F"), overwrite_a=1)[0][:size]) if len(rows) else rows
     return np.concatenate([R, np.zeros((size - len(R), size))]) if len(R) < size else R
 
 
@@ -310,22 +357,17 @@ def residual_norms(factors: Factors, beta: FloatArray) -> FloatArray:
 def stream_factors(robot: Robot, chunks: Iterable[Samples], *, columns: IntArray | None = None) -> Factors:
     """Compress τ = W β of samples that come chunk by chunk; chunks of the same run name are one run."""
     columns = base_parameters(robot).kept if columns is None else columns
-    own = own_columns(robot, columns)
+    rows = JointRows(robot, columns, CHUNK)
     runs: dict[str, int] = {}
     triangles: dict[tuple[int, int], FloatArray] = {}
     counts: dict[tuple[int, int], int] = {}
     for samples in chunks:
         run = runs.setdefault(samples.run, len(runs))
         for block in blocks(samples):
-            Y = regressor(robot, block.motion)
-            for j in range(robot.n_joints):
-                key = (j, run)
-                rows = np.empty((len(own[j]) + 1, len(block)))
-                rows[:-1] = Y[:, j, columns[own[j]]].T
-                rows[-1] = block.tau[:, j]
-                triangles[key] = update(triangles.get(key), rows.T)
-                counts[key] = counts.get(key, 0) + len(block)
-    return _scatter(robot, columns, own, triangles, counts)
+            for j, system in enumerate(rows.fill(block.motion, block.tau)):
+                triangles[j, run] = update(triangles.get((j, run)), system)
+                counts[j, run] = counts.get((j, run), 0) + len(block)
+    return _scatter(robot, columns, rows.own, triangles, counts)
 
 
 def blocks(samples: Samples) -> Iterator[Samples]:
@@ -336,16 +378,66 @@ def blocks(samples: Samples) -> Iterator[Samples]:
         yield Samples(samples.run, motion, samples.tau[rows], samples.sample_rate_hz)
 
 
+class JointRows:
+    """Non-zero rows of each joint of chosen columns, with a row to spare for the torques; its room is used again."""
+
+    def __init__(self, robot: Robot, columns: IntArray, n_samples: int) -> None:
+        self.robot, self.columns, self.own = robot, columns, own_columns(robot, columns)
+        self.ends = np.cumsum([len(own) + 1 for own in self.own])
+        self.room = np.empty((int(self.ends[-1]), n_samples))
+        if isinstance(robot.mechanism, Tree):
+            self.packed = packing(robot, *selection(robot, columns, None))
+            row = {(j, int(k)): int(r) for j, own in enumerate(self.own) for r, k in enumerate(own, self._start(j))}
+            joint = np.repeat(np.arange(robot.n_joints), np.diff(self.packed.start))
+            held = zip(joint.tolist(), self.packed.column.tolist(), strict=True)
+            self.places = np.array([row.get(key, -1) for key in held], dtype=np.int64)
+
+    def fill(self, motion: Motion, tau: FloatArray) -> list[FloatArray]:
+        """Write [W τ] of each joint, (n_samples, n_own + 1) in columns; valid until the next call."""
+        mechanism, n = self.robot.mechanism, len(motion)
+        room = self.room[:, :n] if n == self.room.shape[1] else np.empty((len(self.room), n))
+        if isinstance(mechanism, Tree):
+            states = kernel_samples(motion, self.robot.n_joints)
+            fill_rows(chain(mechanism), drive_along(self.robot, motion), self.packed, states, self.places, room)
+        else:
+            Y = regressor(self.robot, motion).transpose(2, 1, 0)
+            for j, own in enumerate(self.own):
+                room[self._start(j) : self.ends[j] - 1] = Y[self.columns[own], j]
+        room[self.ends - 1] = tau.T
+        return [room[self._start(j) : self.ends[j]].T for j in range(self.robot.n_joints)]
+
+    def _start(self, j: int) -> int:
+        return int(self.ends[j]) - len(self.own[j]) - 1
+
+
 def own_columns(robot: Robot, columns: IntArray) -> list[IntArray]:
     """Find the columns that can be non-zero in each joint's rows."""
     Y = regressor(robot, random_motion(robot, 20))[:, :, columns]
     return [np.flatnonzero(np.any(Y[:, j] != 0.0, axis=0)) for j in range(robot.n_joints)]
 
 
-def update(triangle: FloatArray | None, rows: FloatArray) -> FloatArray:
-    """Triangle of an earlier triangle stacked on further rows (Fortran order: it is overwritten)."""
-    stacked = rows if triangle is None else np.asfortranarray(np.concatenate([triangle, rows]))
+def update(R: FloatArray | None, rows: FloatArray) -> FloatArray:
+    """Triangle of an earlier triangle R stacked on further rows (Fortran order: they may be overwritten).
+
+    With B = rows R⁻¹ and C the Cholesky factor of 1 + BᵀB it is C R, twice as fast as by reflections and as exact while
+    B stays small: B does not inherit the condition number of the rows. By reflections otherwise.
+    """
+    if R is not None and R.shape[0] == R.shape[1] and R.diagonal().all():
+        B = scipy.linalg.blas.dtrsm(1.0, R, rows, side=1)
+        S = scipy.linalg.blas.dsyrk(1.0, B, trans=1)
+        if S.trace() <= _GROWTH * len(S):
+            S[np.diag_indices(len(S))] += 1.0
+            return np.asarray(scipy.linalg.lapack.dpotrf(S, overwrite_a=1)[0] @ R)
+    stacked = rows if R is None else np.asfortranarray(np.concatenate([R, rows]))
     return np.triu(scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0][: rows.shape[1]])
+
+
+def _widened(small: FloatArray, own: IntArray, n_columns: int) -> FloatArray:
+    """Write a triangle of some columns, and the right-hand side, to the columns of all: upper triangular, too."""
+    wide = np.zeros((n_columns + 1, n_columns + 1))
+    columns = [*own.tolist(), n_columns]
+    wide[np.ix_(columns[: len(small)], columns)] = small  # each row at its own diagonal
+    return wide
 
 
 def _scatter(
@@ -356,17 +448,9 @@ def _scatter(
     counts: dict[tuple[int, int], int],
 ) -> Factors:
     """Write each joint's triangle to the columns of all."""
-    square = triangle
-
     if not triangles:
         raise ValueError("there are no samples to compress")
     groups = sorted(triangles)
-    full = []
-    for j, run in groups:
-        small = triangles[j, run]
-        wide = np.zeros((len(small), len(columns) + 1))
-        wide[:, [*own[j], len(columns)]] = small
-        full.append(square(wide))
     params = layout(robot)
     return Factors(
         names=tuple(params.names[k] for k in columns),
@@ -374,5 +458,5 @@ def _scatter(
         joint=np.array([j for j, _ in groups]),
         run=np.array([run for _, run in groups]),
         n_rows=np.array([counts[group] for group in groups]),
-        R=np.array(full),
+        R=np.array([_widened(triangles[j, run], own[j], len(columns)) for j, run in groups]),
     )

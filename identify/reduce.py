@@ -8,8 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy.linalg
 
-from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
+from excitor.identify.estimate import (
+    By,
+    Estimate,
+    Factors,
+    by_joint,
+    column_spectrum,
+    compress,
+    merge,
+    ols,
+    select,
+    sigma_floor,
+    total,
+    triangle,
+    wls,
+)
 from excitor.identify.regression import Regression, pick_columns, pick_rows, segments
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import independent_columns
@@ -41,15 +56,29 @@ def essential(factors: Factors, *, ratio: float = 20.0, weighted: bool = True, b
         raise ValueError(f"ratio is {ratio}, expected more than 1; 10 to 30 are usual")
     kept = np.ones(factors.n_columns, dtype=bool)
     removed: list[str] = []
+    parts = by_joint(factors) if by == "joint" or not weighted else factors
+    _ = wls(parts, by) if weighted else ols(parts)  # refuses what the data do not separate
+    group = np.repeat(np.arange(len(parts.R)), parts.R.any(axis=2).sum(axis=1))
+    rows, R = parts.R[parts.R.any(axis=2)], total(parts, np.ones(len(parts.R)))
     while True:
-        part = select(factors, kept)
-        estimate = wls(part, by) if weighted else ols(part)
-        relative = estimate.relative_sigma
+        columns = np.append(np.flatnonzero(kept), factors.n_columns)
+        system, plain = rows[:, columns], triangle(R[:, columns])
+        beta = scipy.linalg.solve_triangular(plain[:-1, :-1], plain[:-1, -1])
+        if weighted:
+            squares = np.bincount(group, (system @ np.append(-beta, 1.0)) ** 2, len(parts.R))
+            T = triangle(system / np.sqrt(np.maximum(squares / parts.n_rows, sigma_floor(parts) ** 2))[group][:, None])
+            beta = scipy.linalg.solve_triangular(T[:-1, :-1], T[:-1, -1])
+        else:
+            T = plain
+        inverse = scipy.linalg.solve_triangular(T[:-1, :-1], np.eye(len(beta)))
+        with np.errstate(divide="ignore"):
+            relative = np.linalg.norm(inverse, axis=1) / np.abs(beta)
         if relative.max() < ratio * relative.min() or len(relative) == 1:
-            return Essential(estimate, tuple(removed), ratio)
-        worst = estimate.names[int(np.argmax(relative))]
-        removed.append(worst)
-        kept[factors.names.index(worst)] = False
+            part = select(factors, kept)
+            return Essential(wls(part, by) if weighted else ols(part), tuple(removed), ratio)
+        worst = columns[int(np.argmax(relative))]
+        removed.append(factors.names[worst])
+        kept[worst] = False
 
 
 @dataclass(frozen=True, slots=True)

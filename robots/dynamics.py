@@ -46,7 +46,9 @@ def frame_jacobian(robot: Robot, q: FloatArray, frame: Frame | None = None) -> F
     return np.concatenate([linear, jacobian[:, 3:]], axis=1)
 
 
-def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
+def regressor(
+    robot: Robot, motion: Motion, load: FloatArray | None = None, *, out: FloatArray | None = None
+) -> FloatArray:
     """Y with τ = Y χ, (n_samples, n_joints, n_params).
 
     Columns of load-dependent friction need the torques (n_samples, n_joints) that the joints carry: pass measured
@@ -56,6 +58,7 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
     Args:
         motion: positions, velocities and accelerations.
         load: torques that the joints carry, (n_samples, n_joints).
+        out: array of an earlier call for as many samples, to be written again: fresh memory takes time.
 
     >>> import numpy as np, excitor as ex
     >>> robot, rest = ex.load_robot("rotradi"), np.zeros((1, 3))
@@ -63,12 +66,17 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
     (1, 3)
     """
     params = layout(robot)
-    pitch = len(motion) if len(motion) % 512 else len(motion) + 8  # one near a power of two makes caches thrash
-    out = np.empty((len(params), robot.n_joints, pitch))
-    robot.mechanism.regressor(motion, out[: params.n_link_params])
+    shape = (len(motion), robot.n_joints, len(params))
+    if out is None:
+        pitch = len(motion) if len(motion) % 512 else len(motion) + 8  # one near a power of two makes caches thrash
+        out = np.empty((len(params), robot.n_joints, pitch)).transpose(2, 1, 0)[: len(motion)]
+    room = out.base
+    if out.shape != shape or room is None or room.shape[:2] != shape[:0:-1] or not out.flags.writeable:
+        raise ValueError(f"out has shape {out.shape}, expected an array {shape} that `regressor` has returned")
+    robot.mechanism.regressor(motion, room[: params.n_link_params])
     if len(params) > params.n_link_params:
-        drive_columns(robot, motion, friction_load(robot, motion, load), out[params.n_link_params :])
-    return out.transpose(2, 1, 0)[: len(motion)]
+        drive_columns(robot, motion, friction_load(robot, motion, load), room[params.n_link_params :])
+    return out
 
 
 def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:

@@ -30,7 +30,7 @@ def gram(
         W = regressor(robot, motion)[:, :, columns] * weights[None, :, None]
         return np.asarray(np.tensordot(W, W, axes=((0, 1), (0, 1))))
     out = np.empty((columns.size, columns.size))
-    drive = _drive(robot, motion)
+    drive = drive_along(robot, motion)
     fill_gram(chain(mechanism), drive, packing(robot, columns, weights), samples(motion, robot.n_joints), out)
     return out
 
@@ -58,7 +58,9 @@ def gram_gradient(
     if not isinstance(mechanism, Tree) or foreign_terms(robot):
         return gram_gradient_by_differences(robot, motion, columns, weights, symmetric)
     packed = packing(robot, columns, weights)
-    fill_gram_gradient(chain(mechanism), _drive(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
+    fill_gram_gradient(
+        chain(mechanism), drive_along(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out
+    )
     return out[0].T, out[1].T, out[2].T
 
 
@@ -152,7 +154,8 @@ def _cached_packing(robot: Robot, columns: bytes, weights: bytes) -> ColumnPacki
     return pack(chain(robot.mechanism), drive_elements(robot), selected, np.frombuffer(weights))
 
 
-def _drive(robot: Robot, motion: Motion) -> Drive:
+def drive_along(robot: Robot, motion: Motion) -> Drive:
+    """Pack a robot's drives with what they need of a motion."""
     return Drive(drive_elements(robot), friction_load(robot, motion), slip_states(robot, motion))
 
 
@@ -198,7 +201,7 @@ def _of_drives(robot: Robot, motion: Motion, bar: FloatArray) -> Gradient:
         if len(load) and elements.model[e] == LOAD:
             slope *= np.abs(load @ elements.acts[e])
         push = (bar[:, :, column] @ elements.acts[e]) * slope
-        out[signal(elements, e)][:] += push[:, None] * elements.senses[e]
+        out[signal(elements.model[e])][:] += push[:, None] * elements.senses[e]
     _add_foreign(robot, motion, bar, out)
     return out
 

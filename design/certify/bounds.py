@@ -93,7 +93,7 @@ def point_rates(tree: Tree, link: int, point: FloatArray, links: LinkRates) -> F
 def torque_rates(tree: Tree, phi: FloatArray, links: LinkRates) -> FloatArray:
     """Bound |τ|, |τ̇|, |τ̈| of the links' torques, without rotors and friction, (3, n_spans, n_joints)."""
     moment = np.zeros((tree.n_links, 3, links.turn.shape[2]))  # at each joint: of what it carries, orders 0 to 2
-    for j in range(tree.n_links):
+    for j in np.flatnonzero(phi.any(axis=1)).tolist():
         force, moment_at_origin = _body(tree, j, phi[j], links)
         way = np.zeros((N_ORDERS, links.turn.shape[2]))
         i = j
@@ -166,6 +166,15 @@ def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple
         for order, share in enumerate((1.0, 2.0, 1.0))
     )
     return np.asarray(bend), closed.valid
+
+
+def links_curvatures(mechanism: Mechanism, phis: FloatArray, part: Spans) -> tuple[FloatArray, BoolArray]:
+    """Bound |τ̈| of several sets of link parameters, (n_sets, n_spans, n_joints), and mark where that is valid."""
+    if isinstance(mechanism, Tree):
+        links = link_rates(mechanism, part.rates())
+        return np.stack([torque_rates(mechanism, phi, links)[2] for phi in phis]), np.ones(part.left.size, dtype=bool)
+    bends, valid = zip(*(links_curvature(mechanism, phi, part) for phi in phis), strict=True)
+    return np.stack(bends), valid[0]
 
 
 def body_point_rates(mechanism: Mechanism, body: int, point: FloatArray, part: Spans) -> FloatArray:

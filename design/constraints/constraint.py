@@ -238,6 +238,10 @@ class Constraint:
         """Differentiate g of some rows by q, dq, ddq, where it is a mean over a period's samples."""
         raise NotImplementedError
 
+    def slopes(self, robot: Robot, motion: Motion, rows: IntArray) -> States | None:
+        """Differentiate g of row rows[k] by sample k's q, dq, ddq, (n_samples, n_joints) each; None: by differences."""
+        return None
+
     def margins(self, robot: Robot, pieces: tuple[Segment, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove every row over motion segments, between samples too; unproven where no bound is known.
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.design.constraints import joint_sum, tool_cone
+from excitor.design.constraints import acceleration, joint_sum, robust_torque, tool_cone, torque_envelope
 from excitor.design.constraints.constraint import (
     Compromise,
     Constraint,
@@ -147,11 +147,13 @@ def _bound_problems(item: Constraint, robot: Robot) -> Iterator[str]:
 
 
 def _slope_problems(item: Constraint, robot: Robot) -> Iterator[str]:
-    """Check the slopes of means against differences; what a sample has is differentiated by differences itself."""
-    if not item.per_period:
-        return
+    """Check slopes against differences."""
     motion, random = random_motion(robot, 24), np.random.default_rng(0)
     rows = np.arange(len(item.rows(robot)))
+    if not item.per_period:
+        if not _sample_slopes_hold(item, robot, motion):
+            yield "slopes differ from differences of its violations"
+        return
     slopes = item.mean_slopes(robot, motion, rows)
     states = (motion.q, motion.dq, motion.ddq)
     step = [_STEP * random.normal(size=motion.q.shape) for _ in states]
@@ -160,6 +162,23 @@ def _slope_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     by_slopes = [sum(float(np.sum(bar * dx)) for bar, dx in zip(bars, step, strict=True)) for bars in slopes]
     if not np.allclose(by_slopes, change, rtol=1e-3, atol=1e-9):
         yield "mean_slopes differ from differences of its means"
+
+
+def _sample_slopes_hold(item: Constraint, robot: Robot, motion: Motion) -> bool:
+    """Return True if exact slopes, where a constraint has some, agree with differences at each sample."""
+    states, n_rows = (motion.q, motion.dq, motion.ddq), len(item.rows(robot))
+    rows, k = np.arange(len(motion)) % n_rows, np.arange(len(motion))
+    bars = item.slopes(robot, motion, rows)
+    if bars is None:
+        return True
+    step = [_STEP * np.random.default_rng(0).normal(size=x.shape) for x in states]
+
+    def g(sign: float) -> FloatArray:
+        moved = Motion(*(x + sign * dx for x, dx in zip(states, step, strict=True)))
+        return item.violations(robot, item.values(Trace(robot, moved)))[k, rows]
+
+    by_slopes = sum(np.sum(bar * dx, axis=1) for bar, dx in zip(bars, step, strict=True))
+    return bool(np.allclose(by_slopes, 0.5 * (g(1.0) - g(-1.0)), rtol=1e-3, atol=1e-9))
 
 
 def _relaxation_problems(item: Constraint, robot: Robot) -> Iterator[str]:
@@ -226,6 +245,5 @@ def _population(run: Run, robot: Robot) -> Population:
     return Population(robot, found, t.size, list)
 
 
-CONSTRAINTS = Members(
-    "excitor.constraints", {kind.name: kind for kind in (tool_cone.KIND, joint_sum.KIND)}, check_constraint_kind
-)
+_FILES = (tool_cone, joint_sum, acceleration, torque_envelope, robust_torque)
+CONSTRAINTS = Members("excitor.constraints", {file.KIND.name: file.KIND for file in _FILES}, check_constraint_kind)

@@ -39,7 +39,7 @@ _STANDSTILL = 1e-12  # of a joint's largest velocity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _TorqueLimit(Constraint):
+class TorqueLimits(Constraint):
     """Largest torque of each joint; infinite ones are not stated."""
 
     limit: FloatArray  # (n_joints,)
@@ -104,10 +104,10 @@ class _TorqueLimit(Constraint):
         """Raise the limit of a joint."""
         limit = self.limit.copy()
         limit[self.row_of(robot, relaxation.group).joint] = relaxation.after[0]
-        return type(self)(limit)
+        return replace(self, limit=limit)
 
 
-class TorquePeak(_TorqueLimit):
+class TorquePeak(TorqueLimits):
     """Largest torque of each joint at any time."""
 
     kind: ClassVar[str] = "torque peak"
@@ -129,7 +129,7 @@ class TorquePeak(_TorqueLimit):
         return replace(constraints, limits=replace(constraints.limits, torque=self.limit))
 
 
-class TorqueRms(_TorqueLimit):
+class TorqueRms(TorqueLimits):
     """Largest root mean square of each joint's torque over the measured period."""
 
     kind: ClassVar[str] = "torque rms"
@@ -188,7 +188,7 @@ def has_torque_model(robot: Robot) -> bool:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _FrictionRanges:
+class FrictionRanges:
     """Inputs of friction terms (q, dq, rigid-body torque) as ranges over intervals; at samples these are points."""
 
     q: Range
@@ -205,16 +205,36 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
-    still = _STANDSTILL * part.segment.bounds(1)
-    inside = _FrictionRanges(
-        part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
-    )
-    at_ends = _FrictionRanges(
-        (part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid)
-    )
+    inside, at_samples = friction_ranges(part, rigid, bend)
     over = part.enclose(smooth, bend + rates[3] @ np.abs(viscous).T)
     largest = np.where(known[:, None], _largest(robot, chi, over, inside), np.inf)
-    return largest, _largest(robot, chi, (smooth, smooth), at_ends)
+    return largest, _largest(robot, chi, (smooth, smooth), at_samples)
+
+
+def friction_ranges(part: Spans, rigid: FloatArray, bend: FloatArray) -> tuple[FrictionRanges, FrictionRanges]:
+    """Enclose what friction senses, inside intervals and at samples, given rigid-body torques and their curvature."""
+    rates, still = part.rates(), _STANDSTILL * part.segment.bounds(1)
+    inside = FrictionRanges(
+        part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
+    )
+    at_samples = FrictionRanges(
+        (part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid)
+    )
+    return inside, at_samples
+
+
+def form_slopes(robot: Robot, motion: Motion, joints: IntArray, form: FloatArray) -> FloatArray:
+    """Differentiate Y_j F Y_jᵀ, Y_j the row of joint joints[k], by the states of sample k, (3, n_samples, n_joints).
+
+    A form is a Gram matrix's product with F, and depends on each sample by itself.
+    """
+    out = np.zeros((3, *motion.q.shape))
+    for joint in np.unique(joints):
+        at, weights = np.flatnonzero(joints == joint), np.zeros(robot.n_joints)
+        weights[joint] = 1.0
+        states = Motion(motion.q[at], motion.dq[at], motion.ddq[at])
+        out[:, at] = gram_gradient(robot, states, gram_bar=form, weights=weights)
+    return out
 
 
 def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:
@@ -223,12 +243,12 @@ def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:
     return np.asarray(np.sqrt((h * upper**2).sum(axis=0) / h.sum()))
 
 
-def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: _FrictionRanges) -> FloatArray:
+def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: FrictionRanges) -> FloatArray:
     low, high = smooth[0].copy(), smooth[1].copy()
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).shape in ("linear", "constant"):
             continue
-        g = _friction(term, sensed)
+        g = friction_range(term, sensed)
         for joint in np.flatnonzero(term.acts):
             share = _scale(float(term.acts[joint] * chi[column]), g)
             low[:, joint] += share[0]
@@ -248,7 +268,7 @@ def _linear_friction(robot: Robot, chi: FloatArray) -> Range:
     return viscous, offset
 
 
-def _friction(term: FrictionTerm, sensed: _FrictionRanges) -> Range:
+def friction_range(term: FrictionTerm, sensed: FrictionRanges) -> Range:
     """Enclose g of a friction term by its row of the friction table."""
     p, v = _combine(term.senses, sensed.q), _combine(term.senses, sensed.dq)
     return friction_model(term).enclose(term, p, v, _combine(term.acts, sensed.rigid))

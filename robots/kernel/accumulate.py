@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.kernel.columns import BLOCK_ROWS, clear, link_wrench, torque_columns
+from excitor.robots.kernel.columns import BLOCK_ROWS, clear, copy_row, link_wrench, torque_columns
 from excitor.robots.kernel.compile import (
     CHUNK,
     LANES,
@@ -45,7 +45,7 @@ from excitor.robots.kernel.compile import (
     inner,
     inner_sums,
 )
-from excitor.robots.kernel.drive import Elements, add_memory_and_load, element_values
+from excitor.robots.kernel.drive import LOAD, STATE, Elements, add_memory_and_load, element_values
 from excitor.robots.kernel.recursion import add_scaled, drive_joint, move, place, recursion, sine_cosine, start_at_base
 
 TILE = 4
@@ -127,7 +127,8 @@ def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, o
     n_samples = motion[0].shape[1]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    rows = np.zeros(packing.n_rows * PITCH)
+    rows = np.empty(packing.n_rows * PITCH)
+    rows[(packing.n_rows - 1) * PITCH :] = 0.0
     products = np.empty(TILE * TILE)
     start_at_base(chain, links)
     out[:, :] = 0.0
@@ -149,6 +150,26 @@ def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, o
             out[a, b] = out[b, a] = out[a, b] + out[b, a]
 
 
+@compiled
+def fill_rows(
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, places: IntArray, out: FloatArray
+) -> None:
+    """Write packed row k into out[places[k]], (n_rows, at least n_samples); rows of place -1 are left out."""
+    n_samples = motion[0].shape[1]
+    links = np.empty((chain.parents.size + 1) * LINK_ROWS)
+    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
+    rows = np.empty(packing.n_rows * PITCH)
+    start_at_base(chain, links)
+    for first in range(0, n_samples, LANES):
+        m = min(LANES, n_samples - first)
+        recursion(chain, motion, first, m, links, screws)
+        fill_link_rows(chain, links, screws, rows, m)
+        fill_drive_rows(drive, packing, motion, first, rows, m)
+        for k in range(places.size):
+            if places[k] >= 0:
+                copy_row(out[places[k], first : first + m], rows[packing.row[k] * PITCH :])
+
+
 @inner
 def fill_link_rows(chain: Chain, links: FloatArray, screws: FloatArray, rows: FloatArray, m: int) -> None:
     """Write a block of m samples into the rows of links, by the recursion just run."""
@@ -165,7 +186,8 @@ def fill_drive_rows(drive: Drive, packing: ColumnPacking, motion: Any, first: in
     value = np.empty(m)
     for e in range(n_elements):
         element_values(drive.elements, e, motion, first, value)
-        add_memory_and_load(drive.elements, e, drive.load, drive.states, first, value)
+        if drive.elements.model[e] in (LOAD, STATE):
+            add_memory_and_load(drive.elements, e, drive.load, drive.states, first, value)
         for i in range(n_joints):
             row = packing.drive_row[e, i]
             if row >= 0:

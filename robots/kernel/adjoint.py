@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, fill_drive_rows, fill_link_rows
-from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M
+from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M, clear, copy_row
 from excitor.robots.kernel.compile import (
     ANGLE,
     AX,
@@ -40,6 +40,9 @@ from excitor.robots.kernel.compile import (
     RATE,
     ROW1,
     ROW2,
+    ROW3,
+    ROW4,
+    ROW5,
     SCREW_ROWS,
     SX,
     SY,
@@ -57,8 +60,8 @@ from excitor.robots.kernel.compile import (
     compiled,
     inner,
 )
-from excitor.robots.kernel.drive import LOAD, carried_load, element_slopes, signal
-from excitor.robots.kernel.recursion import recursion, start_at_base
+from excitor.robots.kernel.drive import LOAD, carried_load, element_slopes, flat, signal
+from excitor.robots.kernel.recursion import add_scaled, recursion, start_at_base
 
 
 @compiled
@@ -75,56 +78,88 @@ def fill_gram_gradient(
     links_b = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     screws_b = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    rows = np.zeros(packing.n_rows * PITCH)
-    rows_b = np.zeros(packing.n_rows * PITCH)
+    rows, rows_b = np.empty(packing.n_rows * PITCH), np.empty(packing.n_rows * PITCH)
+    work, shares = np.empty(12 * LANES), packed_shares(packing, gram_bar)
+    rows[(packing.n_rows - 1) * PITCH :] = 0.0
+    n_blocks = (n_samples + LANES - 1) // LANES
+    block = min(LANES, 8 * (((n_samples + n_blocks - 1) // max(n_blocks, 1) + 7) // 8))  # equal, for whole vectors
+    for row in range(packing.n_rows):
+        clear(rows_b[row * PITCH : row * PITCH + block])
     start_at_base(chain, links)
     for array in out:
         array[:, :] = 0.0
-    for first in range(0, n_samples, LANES):
-        m = min(LANES, n_samples - first)
+    for first in range(0, n_samples, block):
+        m = min(block, n_samples - first)
         recursion(chain, motion, first, m, links, screws)
         fill_link_rows(chain, links, screws, rows, m)
         fill_drive_rows(drive, packing, motion, first, rows, m)
-        differentiate_rows(packing, gram_bar, rows, rows_b, m)
+        differentiate_rows(packing, shares, rows, rows_b, m)
         links_b[:] = 0.0
         screws_b[:] = 0.0
         for j in range(n_links - 1, -1, -1):
-            reverse_link(chain, j, links, links_b, screws, screws_b, rows_b, m)
+            reverse_link(chain, j, links, links_b, screws, screws_b, rows_b, work, m)
             add_to_coordinates(chain, j, links_b, first, m, out)
         reverse_drive(drive, packing, motion, first, rows_b, m, out)
 
 
 @inner
-def differentiate_rows(
-    packing: ColumnPacking, gram_bar: FloatArray, rows: FloatArray, rows_b: FloatArray, m: int
-) -> None:
-    """Write ∂J/∂Y = 2 weight² Ḡ Y, joint by joint; rows that hold no selected column stay 0."""
+def packed_shares(packing: ColumnPacking, gram_bar: FloatArray) -> FloatArray:
+    """Write 2 weight² Ḡ as each joint's list of rows meets it, a joint's square after the other; zeros have none."""
+    size = 0
+    for i in range(packing.weights.size):
+        size += (packing.start[i + 1] - packing.start[i]) ** 2
+    shares = np.empty(size)
+    k = 0
     for i in range(packing.weights.size):
         factor = 2.0 * packing.weights[i] ** 2
         for a in range(packing.start[i], packing.start[i + 1]):
-            if packing.column[a] < 0:
-                continue
-            target = rows_b[packing.row[a] * PITCH : packing.row[a] * PITCH + m]
-            for lane in range(m):
-                target[lane] = 0.0
-            for b in range(packing.start[i], packing.start[i + 1], TILE):
-                f0 = factor * entry(packing, gram_bar, a, b)
-                f1 = factor * entry(packing, gram_bar, a, b + 1)
-                f2 = factor * entry(packing, gram_bar, a, b + 2)
-                f3 = factor * entry(packing, gram_bar, a, b + 3)
-                r0 = rows[packing.row[b] * PITCH : packing.row[b] * PITCH + m]
-                r1 = rows[packing.row[b + 1] * PITCH : packing.row[b + 1] * PITCH + m]
-                r2 = rows[packing.row[b + 2] * PITCH : packing.row[b + 2] * PITCH + m]
-                r3 = rows[packing.row[b + 3] * PITCH : packing.row[b + 3] * PITCH + m]
-                for lane in range(m):
-                    target[lane] += f0 * r0[lane] + f1 * r1[lane] + f2 * r2[lane] + f3 * r3[lane]
+            row = packing.column[a]
+            for b in range(packing.start[i], packing.start[i + 1]):
+                column = packing.column[b]
+                shares[k] = factor * gram_bar[row, column] if row >= 0 and column >= 0 else 0.0
+                k += 1
+    return shares
 
 
 @inner
-def entry(packing: ColumnPacking, gram_bar: FloatArray, a: int, b: int) -> float:
-    """Read Ḡ by list entries; zeros have none."""
-    column = packing.column[b]
-    return gram_bar[packing.column[a], column] if column >= 0 else 0.0
+def differentiate_rows(
+    packing: ColumnPacking, shares: FloatArray, rows: FloatArray, rows_b: FloatArray, m: int
+) -> None:
+    """Write ∂J/∂Y = 2 weight² Ḡ Y, joint by joint; rows that hold no selected column stay 0."""
+    sums = np.empty(TILE * LANES)
+    first = 0
+    for i in range(packing.weights.size):
+        n = packing.start[i + 1] - packing.start[i]
+        own = packing.row[packing.start[i] : packing.start[i + 1]]
+        for a in range(0, n, TILE):
+            sums[:] = 0.0
+            for b in range(0, n, TILE):
+                add_products(rows, own[b : b + TILE], shares[first + a * n + b :], n, sums, m)
+            for k in range(TILE):
+                copy_row(rows_b[own[a + k] * PITCH : own[a + k] * PITCH + m], sums[k * LANES :])
+        first += n * n
+
+
+@inner
+def add_products(rows: FloatArray, own: IntArray, shares: FloatArray, n: int, sums: FloatArray, m: int) -> None:
+    """Add a tile's shares of four rows to four sums."""
+    r0 = rows[own[0] * PITCH : own[0] * PITCH + m]
+    r1 = rows[own[1] * PITCH : own[1] * PITCH + m]
+    r2 = rows[own[2] * PITCH : own[2] * PITCH + m]
+    r3 = rows[own[3] * PITCH : own[3] * PITCH + m]
+    a0, a1, a2, a3 = shares[0], shares[1], shares[2], shares[3]
+    b0, b1, b2, b3 = shares[n], shares[n + 1], shares[n + 2], shares[n + 3]
+    c0, c1, c2, c3 = shares[2 * n], shares[2 * n + 1], shares[2 * n + 2], shares[2 * n + 3]
+    d0, d1, d2, d3 = shares[3 * n], shares[3 * n + 1], shares[3 * n + 2], shares[3 * n + 3]
+    for lane in range(m):
+        x0 = r0[lane]
+        x1 = r1[lane]
+        x2 = r2[lane]
+        x3 = r3[lane]
+        sums[lane] += a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
+        sums[ROW1 + lane] += b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
+        sums[ROW2 + lane] += c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
+        sums[ROW3 + lane] += d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
 
 
 @inner
@@ -136,6 +171,7 @@ def reverse_link(
     screws: FloatArray,
     screws_b: FloatArray,
     rows_b: FloatArray,
+    work: FloatArray,
     m: int,
 ) -> None:
     """Run link j's part of the recursion backwards."""
@@ -150,15 +186,10 @@ def reverse_link(
         reverse_torque_columns(rows_b[pair * BLOCK_ROWS : (pair + 1) * BLOCK_ROWS], screw, screw_b, link, link_b, m)
         above = chain.pair_above[pair]
         if above >= 0:
-            reverse_carry_screw(
-                screw_b,
-                screws[above * SCREW_ROWS : (above + 1) * SCREW_ROWS],
-                screws_b[above * SCREW_ROWS : (above + 1) * SCREW_ROWS],
-                link,
-                link_b,
-                m,
-            )
-    reverse_move(link, link_b, parent, parent_b, chain.constants[j], m)
+            inherited = screws[above * SCREW_ROWS : (above + 1) * SCREW_ROWS]
+            inherited_b = screws_b[above * SCREW_ROWS : (above + 1) * SCREW_ROWS]
+            reverse_carry(screw_b, inherited, inherited_b, link, link_b, work, m)
+    reverse_move(link, link_b, parent, parent_b, chain.constants[j], work, m)
 
 
 @inner
@@ -181,22 +212,27 @@ def reverse_drive(
 ) -> None:
     """Add the adjoints of drive elements; loads and slip states count as constant."""
     n_elements, n_joints = drive.elements.acts.shape
-    slopes = np.empty(m)
+    slopes, push = np.empty(m), np.empty(m)
     q_b, dq_b, ddq_b = out
     for e in range(n_elements):
+        if flat(drive.elements.model[e], drive.elements.width[e]):
+            continue
         element_slopes(drive.elements, e, motion, first, slopes)
-        kind = signal(drive.elements, e)
+        kind = signal(drive.elements.model[e])
         target = q_b if kind == 0 else (dq_b if kind == 1 else ddq_b)
+        push[:] = 0.0
         for i in range(n_joints):
-            row = packing.drive_row[e, i]
-            if row < 0:
-                continue
+            if packing.drive_row[e, i] >= 0:
+                start = packing.drive_row[e, i] * PITCH
+                add_scaled(push, drive.elements.acts[e, i], rows_b[start : start + m])
+        for lane in range(m):
+            push[lane] *= slopes[lane]
+        if drive.elements.model[e] == LOAD:
             for lane in range(m):
-                push = drive.elements.acts[e, i] * rows_b[row * PITCH + lane] * slopes[lane]
-                if drive.elements.model[e] == LOAD:
-                    push *= carried_load(drive.elements, e, drive.load[first + lane])
-                for k in range(n_joints):
-                    target[k, first + lane] += drive.elements.senses[e, k] * push
+                push[lane] *= carried_load(drive.elements, e, drive.load[first + lane])
+        for k in range(n_joints):
+            if drive.elements.senses[e, k] != 0.0:
+                add_scaled(target[k, first : first + m], drive.elements.senses[e, k], push)
 
 
 TX, TY, TZ = R00, R01, R02  # the derivatives of R need no rows of their own: c stands there
@@ -266,24 +302,87 @@ def reverse_torque_columns(
 
 
 @inner
-def reverse_carry_screw(
-    screw_b: FloatArray, inherited: FloatArray, inherited_b: FloatArray, link: FloatArray, link_b: FloatArray, m: int
+def reverse_carry(
+    yb: FloatArray, x: FloatArray, xb: FloatArray, link: FloatArray, link_b: FloatArray, work: FloatArray, m: int
 ) -> None:
-    """Reverse `recursion.carry_screw`: u = Rᵀ u_p, w = Rᵀ (w_p + u_p × r)."""
-    turn_back(screw_b[UX:], inherited[UX:], inherited_b[UX:], link, link_b, m)
-    turn_back_moment(screw_b[WX:], inherited[WX:], inherited_b[WX:], inherited[UX:], inherited_b[UX:], link, link_b, m)
+    """Reverse (u, w) → (y, z) = (Rᵀ u, Rᵀ (w + u × r)), as `recursion.carry_screw` and `recursion.move` have it.
+
+    With s = R ȳ and t = R z̄: ū += s + r × t, w̄ += t, r̄ += t × u, c += ȳ × y + z̄ × z. Results are written to `work`
+    first: few arrays in a loop are what lets it run in vector lanes.
+    """
+    for lane in range(m):
+        r0 = link[PX + lane]
+        r1 = link[PY + lane]
+        r2 = link[PZ + lane]
+        c00 = link[R00 + lane]
+        c01 = link[R01 + lane]
+        c02 = link[R02 + lane]
+        c10 = link[R10 + lane]
+        c11 = link[R11 + lane]
+        c12 = link[R12 + lane]
+        c20 = link[R20 + lane]
+        c21 = link[R21 + lane]
+        c22 = link[R22 + lane]
+        u0 = x[lane]
+        u1 = x[ROW1 + lane]
+        u2 = x[ROW2 + lane]
+        w0 = x[ROW3 + lane] + u1 * r2 - u2 * r1
+        w1 = x[ROW4 + lane] + u2 * r0 - u0 * r2
+        w2 = x[ROW5 + lane] + u0 * r1 - u1 * r0
+        d0 = yb[lane]
+        d1 = yb[ROW1 + lane]
+        d2 = yb[ROW2 + lane]
+        e0 = yb[ROW3 + lane]
+        e1 = yb[ROW4 + lane]
+        e2 = yb[ROW5 + lane]
+        y0 = c00 * u0 + c10 * u1 + c20 * u2
+        y1 = c01 * u0 + c11 * u1 + c21 * u2
+        y2 = c02 * u0 + c12 * u1 + c22 * u2
+        z0 = c00 * w0 + c10 * w1 + c20 * w2
+        z1 = c01 * w0 + c11 * w1 + c21 * w2
+        z2 = c02 * w0 + c12 * w1 + c22 * w2
+        t0 = c00 * e0 + c01 * e1 + c02 * e2
+        t1 = c10 * e0 + c11 * e1 + c12 * e2
+        t2 = c20 * e0 + c21 * e1 + c22 * e2
+        work[lane] = c00 * d0 + c01 * d1 + c02 * d2 + r1 * t2 - r2 * t1
+        work[ROW1 + lane] = c10 * d0 + c11 * d1 + c12 * d2 + r2 * t0 - r0 * t2
+        work[ROW2 + lane] = c20 * d0 + c21 * d1 + c22 * d2 + r0 * t1 - r1 * t0
+        work[ROW3 + lane] = t0
+        work[ROW4 + lane] = t1
+        work[ROW5 + lane] = t2
+        work[6 * LANES + lane] = d1 * y2 - d2 * y1 + e1 * z2 - e2 * z1
+        work[7 * LANES + lane] = d2 * y0 - d0 * y2 + e2 * z0 - e0 * z2
+        work[8 * LANES + lane] = d0 * y1 - d1 * y0 + e0 * z1 - e1 * z0
+        work[9 * LANES + lane] = t1 * u2 - t2 * u1
+        work[10 * LANES + lane] = t2 * u0 - t0 * u2
+        work[11 * LANES + lane] = t0 * u1 - t1 * u0
+    add_rows(xb, work, 6, m)
+    add_rows(link_b[TX:], work[6 * LANES :], 3, m)
+    add_rows(link_b[PX:], work[9 * LANES :], 3, m)
+
+
+@inner
+def add_rows(target: FloatArray, rows: FloatArray, n_rows: int, m: int) -> None:
+    """Add rows of a block."""
+    for k in range(n_rows):
+        for lane in range(m):
+            target[k * LANES + lane] += rows[k * LANES + lane]
 
 
 @inner
 def reverse_move(
-    link: FloatArray, link_b: FloatArray, parent: FloatArray, parent_b: FloatArray, constants: FloatArray, m: int
+    link: FloatArray,
+    link_b: FloatArray,
+    parent: FloatArray,
+    parent_b: FloatArray,
+    constants: FloatArray,
+    work: FloatArray,
+    m: int,
 ) -> None:
     """Reverse `recursion.move`, then `place`: from acceleration down to velocity, then the joint's own angle."""
     reverse_rates(link, link_b, constants, m)
-    turn_back_moment(link_b[SX:], parent[SX:], parent_b[SX:], parent[LX:], parent_b[LX:], link, link_b, m)
-    turn_back(link_b[LX:], parent[LX:], parent_b[LX:], link, link_b, m)
-    turn_back_moment(link_b[VX:], parent[VX:], parent_b[VX:], parent[OX:], parent_b[OX:], link, link_b, m)
-    turn_back(link_b[OX:], parent[OX:], parent_b[OX:], link, link_b, m)
+    reverse_carry(link_b[LX:], parent[LX:], parent_b[LX:], link, link_b, work, m)
+    reverse_carry(link_b[OX:], parent[OX:], parent_b[OX:], link, link_b, work, m)
     ux, uy, uz = constants[39], constants[40], constants[41]
     wx, wy, wz = constants[42], constants[43], constants[44]
     for lane in range(m):
@@ -351,69 +450,3 @@ def reverse_rates(link: FloatArray, link_b: FloatArray, constants: FloatArray, m
             + uy * ob1
             + uz * ob2
         )
-
-
-@inner
-def turn_back(yb: FloatArray, xs: FloatArray, xb: FloatArray, link: FloatArray, link_b: FloatArray, m: int) -> None:
-    """Reverse y = Rᵀ x: x̄ += R ȳ, c += ȳ × y."""
-    for lane in range(m):
-        d0 = yb[lane]
-        d1 = yb[ROW1 + lane]
-        d2 = yb[ROW2 + lane]
-        x0 = xs[lane]
-        x1 = xs[ROW1 + lane]
-        x2 = xs[ROW2 + lane]
-        y0 = link[R00 + lane] * x0 + link[R10 + lane] * x1 + link[R20 + lane] * x2
-        y1 = link[R01 + lane] * x0 + link[R11 + lane] * x1 + link[R21 + lane] * x2
-        y2 = link[R02 + lane] * x0 + link[R12 + lane] * x1 + link[R22 + lane] * x2
-        link_b[TX + lane] += d1 * y2 - d2 * y1
-        link_b[TY + lane] += d2 * y0 - d0 * y2
-        link_b[TZ + lane] += d0 * y1 - d1 * y0
-        xb[lane] += link[R00 + lane] * d0 + link[R01 + lane] * d1 + link[R02 + lane] * d2
-        xb[ROW1 + lane] += link[R10 + lane] * d0 + link[R11 + lane] * d1 + link[R12 + lane] * d2
-        xb[ROW2 + lane] += link[R20 + lane] * d0 + link[R21 + lane] * d1 + link[R22 + lane] * d2
-
-
-@inner
-def turn_back_moment(
-    yb: FloatArray,
-    xs: FloatArray,
-    xb: FloatArray,
-    zs: FloatArray,
-    zb: FloatArray,
-    link: FloatArray,
-    link_b: FloatArray,
-    m: int,
-) -> None:
-    """Reverse y = Rᵀ (x + z × r): x̄ += t, z̄ += r × t, r̄ += t × z with t = R ȳ; c += ȳ × y."""
-    for lane in range(m):
-        d0 = yb[lane]
-        d1 = yb[ROW1 + lane]
-        d2 = yb[ROW2 + lane]
-        r0 = link[PX + lane]
-        r1 = link[PY + lane]
-        r2 = link[PZ + lane]
-        z0 = zs[lane]
-        z1 = zs[ROW1 + lane]
-        z2 = zs[ROW2 + lane]
-        x0 = xs[lane] + z1 * r2 - z2 * r1
-        x1 = xs[ROW1 + lane] + z2 * r0 - z0 * r2
-        x2 = xs[ROW2 + lane] + z0 * r1 - z1 * r0
-        y0 = link[R00 + lane] * x0 + link[R10 + lane] * x1 + link[R20 + lane] * x2
-        y1 = link[R01 + lane] * x0 + link[R11 + lane] * x1 + link[R21 + lane] * x2
-        y2 = link[R02 + lane] * x0 + link[R12 + lane] * x1 + link[R22 + lane] * x2
-        t0 = link[R00 + lane] * d0 + link[R01 + lane] * d1 + link[R02 + lane] * d2
-        t1 = link[R10 + lane] * d0 + link[R11 + lane] * d1 + link[R12 + lane] * d2
-        t2 = link[R20 + lane] * d0 + link[R21 + lane] * d1 + link[R22 + lane] * d2
-        link_b[TX + lane] += d1 * y2 - d2 * y1
-        link_b[TY + lane] += d2 * y0 - d0 * y2
-        link_b[TZ + lane] += d0 * y1 - d1 * y0
-        link_b[PX + lane] += t1 * z2 - t2 * z1
-        link_b[PY + lane] += t2 * z0 - t0 * z2
-        link_b[PZ + lane] += t0 * z1 - t1 * z0
-        xb[lane] += t0
-        xb[ROW1 + lane] += t1
-        xb[ROW2 + lane] += t2
-        zb[lane] += r1 * t2 - r2 * t1
-        zb[ROW1 + lane] += r2 * t0 - r0 * t2
-        zb[ROW2 + lane] += r0 * t1 - r1 * t0

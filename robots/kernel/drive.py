@@ -59,11 +59,17 @@ def add_memory_and_load(
 def element_values(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
     """Write g of element e for the samples from `first` on; states and loads are left out."""
     model = elements.model[e]
-    scale = elements.scale[e]
     if model == OFFSET:
         value[:] = 1.0
         return
-    sense(elements, e, motion, first, value)
+    sense(elements.senses[e], motion[signal(model)], first, value)
+    if model not in (ROTOR, VISCOUS, STATE):
+        curve(value, model, elements.width[e], elements.scale[e])
+
+
+@inner
+def curve(value: FloatArray, model: int, width: float, scale: float) -> None:
+    """Replace what an element senses by its g."""
     if model == RIPPLE_SIN:
         for k in range(value.size):
             value[k] = np.sin(scale * value[k])
@@ -72,12 +78,12 @@ def element_values(elements: Elements, e: int, motion: Any, first: int, value: F
             value[k] = np.cos(scale * value[k])
     elif model == SQRT:
         for k in range(value.size):
-            value[k] = smooth_sign(value[k], elements.width[e]) * np.sqrt(abs(value[k]))
+            value[k] = smooth_sign(value[k], width) * np.sqrt(abs(value[k]))
     elif model == STRIBECK:
         for k in range(value.size):
-            value[k] = smooth_sign(value[k], elements.width[e]) * np.exp(-abs(value[k]) / scale)
-    elif model in (COULOMB, LOAD):
-        signs(value, elements.width[e])
+            value[k] = smooth_sign(value[k], width) * np.exp(-abs(value[k]) / scale)
+    else:
+        signs(value, width)
 
 
 @inner
@@ -87,8 +93,57 @@ def signs(value: FloatArray, width: float) -> None:
         for k in range(value.size):
             value[k] = (1.0 if value[k] > 0.0 else 0.0) - (1.0 if value[k] < 0.0 else 0.0)
     else:
-        for k in range(value.size):
-            value[k] = np.tanh(value[k] / width)
+        hyperbolic_tangents(value, 1.0 / width)
+
+
+@inner
+def hyperbolic_tangents(value: FloatArray, scale: float) -> None:
+    """Replace x by tanh(scale · x) = E / (E + 2), E = exp(2 |scale · x|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, in vector lanes.
+
+    eʳ - 1 for |r| ≤ ln(2) / 2 is its Taylor series; the bits of k make 2ᵏ, exactly.
+    """
+    for lane in range(value.size):
+        x = scale * value[lane]
+        y = min(2.0 * abs(x), 60.0)
+        n = np.floor(y * 1.4426950408889634 + 0.5)
+        r = (y - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+        p = r / 6227020800.0 + 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = r + r * r * p
+        power = 1.0
+        bit = 64.0 if n >= 64.0 else 0.0
+        power *= 1.8446744073709552e19 if n >= 64.0 else 1.0
+        n -= bit
+        bit = 32.0 if n >= 32.0 else 0.0
+        power *= 4294967296.0 if n >= 32.0 else 1.0
+        n -= bit
+        bit = 16.0 if n >= 16.0 else 0.0
+        power *= 65536.0 if n >= 16.0 else 1.0
+        n -= bit
+        bit = 8.0 if n >= 8.0 else 0.0
+        power *= 256.0 if n >= 8.0 else 1.0
+        n -= bit
+        bit = 4.0 if n >= 4.0 else 0.0
+        power *= 16.0 if n >= 4.0 else 1.0
+        n -= bit
+        bit = 2.0 if n >= 2.0 else 0.0
+        power *= 4.0 if n >= 2.0 else 1.0
+        n -= bit
+        bit = 1.0 if n >= 1.0 else 0.0
+        power *= 2.0 if n >= 1.0 else 1.0
+        n -= bit
+        e = power * p + (power - 1.0)
+        e = e / (e + 2.0)
+        value[lane] = e if x >= 0.0 else -e
 
 
 @inner
@@ -101,16 +156,24 @@ def smooth_sign(v: float, width: float) -> float:
 def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
     """Write the derivative of g by what element e senses; a true sign, and √|v| at 0, have slope 0."""
     model = elements.model[e]
-    sense(elements, e, motion, first, value)
-    width = elements.width[e]
-    scale = elements.scale[e]
+    if model in (ROTOR, VISCOUS) or flat(model, elements.width[e]):
+        value[:] = 0.0 if flat(model, elements.width[e]) else 1.0
+        return
+    sense(elements.senses[e], motion[signal(model)], first, value)
+    curve_slope(value, model, elements.width[e], elements.scale[e])
+
+
+@inner
+def curve_slope(value: FloatArray, model: int, width: float, scale: float) -> None:
+    """Replace what an element senses by the slope of its g."""
+    if model in (COULOMB, LOAD):
+        hyperbolic_tangents(value, 1.0 / width)
+        for k in range(value.size):
+            value[k] = (1.0 - value[k] * value[k]) / width
+        return
     for k in range(value.size):
         v = value[k]
-        if model in (ROTOR, VISCOUS):
-            value[k] = 1.0
-        elif model in (OFFSET, STATE):
-            value[k] = 0.0
-        elif model == RIPPLE_SIN:
+        if model == RIPPLE_SIN:
             value[k] = scale * np.cos(scale * v)
         elif model == RIPPLE_COS:
             value[k] = -scale * np.sin(scale * v)
@@ -120,38 +183,38 @@ def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: F
             bend = 0.0 if width == 0.0 else (1.0 - sign * sign) / width
             if model == SQRT:
                 value[k] = bend * np.sqrt(abs(v)) + (0.0 if v == 0.0 else sign * side / (2.0 * np.sqrt(abs(v))))
-            elif model == STRIBECK:
-                value[k] = (bend - sign * side / scale) * np.exp(-abs(v) / scale)
             else:
-                value[k] = bend
+                value[k] = (bend - sign * side / scale) * np.exp(-abs(v) / scale)
+
+
+@inner
+def flat(model: int, width: float) -> bool:
+    """Return True where g has slope 0 everywhere: constants, what counts as given, and true signs."""
+    return model in (OFFSET, STATE) or (model in (COULOMB, LOAD) and width == 0.0)
 
 
 @compiled
-def signal(elements: Elements, e: int) -> int:
-    """Return the signal that element e senses: 0 positions, 1 velocities, 2 accelerations."""
-    model = elements.model[e]
+def signal(model: int) -> int:
+    """Return the signal that elements of a model sense: 0 positions, 1 velocities, 2 accelerations."""
     if model == ROTOR:
         return 2
     return 0 if model in (STATE, RIPPLE_SIN, RIPPLE_COS) else 1
 
 
 @inner
-def sense(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
-    """Write the combination of positions, velocities or accelerations that element e senses."""
-    kind = signal(elements, e)
-    source = motion[0] if kind == 0 else (motion[1] if kind == 1 else motion[2])
+def sense(senses: FloatArray, source: FloatArray, first: int, value: FloatArray) -> None:
+    """Write the combination of positions, velocities or accelerations that an element senses."""
     fresh = True
     for i in range(source.shape[0]):
-        share = elements.senses[e, i]
+        share = senses[i]
         if share == 0.0:
             continue
-        sensed = source[i][first : first + value.size]
         if fresh:
             for k in range(value.size):
-                value[k] = share * sensed[k]
+                value[k] = share * source[i, first + k]
         else:
             for k in range(value.size):
-                value[k] += share * sensed[k]
+                value[k] += share * source[i, first + k]
         fresh = False
     if fresh:
         value[:] = 0.0

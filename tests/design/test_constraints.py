@@ -1,23 +1,28 @@
 """Constraints as objects: the conformance suite, what it refuses, and two kinds that prove that one file is enough."""
 
+import json
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from benchmarks.design import LIMITED, drawn_robots, limited_design, shares_of_limit
 from excitor.design.certify.certify import certify
+from excitor.design.constraints.acceleration import ToolAcceleration
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, ConstraintKind, Relaxation, Row
+from excitor.design.constraints.constraint import Constraint, ConstraintKind, Relaxation, Row, Trace
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.home import Home
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.joint_sum import JointSum
 from excitor.design.constraints.registry import CONSTRAINTS, check_constraint, check_constraint_kind
+from excitor.design.constraints.robust_torque import RobustTorque, normal_factor
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.tool_cone import ToolCone, ToolConeTable
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms
+from excitor.design.constraints.torque_envelope import TorqueEnvelope
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import explain, relaxed, sentences
 from excitor.design.motion import Excitation, line_run, periodic_run
@@ -28,6 +33,7 @@ from excitor.robots.cell import Scene, Shape, Zone
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import translation
 from excitor.robots.load import load
+from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 from tests.oracles import Oracle
 
@@ -48,7 +54,22 @@ BUILT_IN = {
     "tool speed": lambda robot: ToolSpeed(0.2),
     "tool cone": lambda robot: CONE,
     "joint sum": lambda robot: JointSum({robot.joint_names[0]: 1.0, robot.joint_names[1]: -0.5}, -0.1, 0.05),
+    "tool acceleration": lambda robot: ToolAcceleration(0.5),
+    "torque envelope": lambda robot: envelope(robot, [1.0, 1.0, 0.3]),
+    "robust torque": lambda robot: RobustTorque(np.full(robot.n_joints, 3.0), 0.1, 0.999),
+    "robust torque, box": lambda robot: RobustTorque(np.full(robot.n_joints, 3.0), 0.2, None),
 }
+OF_ANY_MECHANISM = ("tool acceleration", "torque envelope", "robust torque", "robust torque, box")
+
+
+def envelope(robot, share):
+    return TorqueEnvelope(np.full(robot.n_joints, 3.0), np.tile([0.0, 0.1, 2.0], (robot.n_joints, 1)), share)
+
+
+@pytest.mark.parametrize("kind", OF_ANY_MECHANISM)
+def test_constraints_of_closed_chains_conform(kind):
+    robot = load("five-bar")
+    check_constraint(BUILT_IN[kind](robot), robot)
 
 
 @pytest.mark.parametrize("robot", ["tx40", "rotradi"])
@@ -190,6 +211,13 @@ def test_a_kind_that_does_not_conform_is_refused(kind, match):
         (lambda: JointSum({"j1": 1.0}, 1.0, 0.0), "the lower first"),
         (lambda: JointSum({}, 0.0, 1.0), "weights are {}"),
         (lambda: JointSum({"j9": 1.0}, 0.0, 1.0).rows(load("tx40")), "'j9' is no joint of"),
+        (lambda: ToolAcceleration(0.0), "limit is 0.0, expected a positive acceleration"),
+        (lambda: envelope(load("rotradi"), [1.0, 0.5, 0.6]), "expected 1 at standstill, then falling"),
+        (lambda: TorqueEnvelope([1.0], [[1.0, 2.0]], [1.0, 0.5]), "do not rise from 0"),
+        (lambda: TorqueEnvelope([1.0], [[0.0]], [1.0]), "expected 1 joints x the points"),
+        (lambda: RobustTorque([1.0], 0.9), "spread is 0.9, expected a share"),
+        (lambda: RobustTorque([1.0], 0.1, 1.0), "probability is 1.0, expected from 0.5"),
+        (lambda: RobustTorque([0.0], 0.1), "expected positive torques"),
     ],
 )
 def test_numbers_that_make_no_constraint_are_refused(make, match):
@@ -311,3 +339,93 @@ def test_what_blocks_is_explained_and_its_relaxation_is_enough(item, group, word
     enough = next(relaxation for relaxation in blocked.members[0].relaxations if relaxation.enough)
     assert enough.words.startswith("widen the")
     assert not explain(relaxed(problem, [enough]), evaluations=2000).members
+
+
+class Crooked(ToolAcceleration):
+    """Its slopes are those of another limit."""
+
+    def slopes(self, robot, motion, rows):
+        return ToolAcceleration(1.01 * self.limit).slopes(robot, motion, rows)
+
+
+def test_wrong_slopes_are_refused():
+    with pytest.raises(ExcitorError, match="slopes differ from differences"):
+        check_constraint(Crooked(0.5))
+
+
+def test_a_probability_of_all_robots_counts_more_than_one_sample():
+    assert normal_factor(0.999, 1) > 3.29  # of a single normal number, two-sided
+    assert normal_factor(0.999, 6) > normal_factor(0.99, 6)
+    assert normal_factor(0.999, 6) < 6.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tool acceleration", marks=pytest.mark.slow),
+        pytest.param("torque envelope", marks=pytest.mark.slow),
+        "robust torque",
+        pytest.param("robust torque, box", marks=pytest.mark.slow),
+    ],
+)
+def test_certified_designs_keep_their_limits_by_pinocchio(name):
+    make = LIMITED[name]
+    robot, run, ready = limited_design(make, seed=3)
+    assert ready
+    item, nominal = make(robot), prior(robot)[None]
+    share = shares_of_limit(robot, run, item, nominal, 10).max()
+    assert share <= 1.0
+    certified = max(1.0 - margin.margin / margin.limit for margin in item.margins(robot, run.pieces()))
+    assert 0.98 < certified <= 1.0  # the limit binds, or the check would show nothing
+    if name == "robust torque":
+        drawn = shares_of_limit(robot, run, item, drawn_robots(robot, False, np.random.default_rng(0)), 1)
+        assert (drawn.max(axis=(0, 1)) <= 1.0).mean() >= 0.999
+        assert share < np.quantile(drawn.max(axis=(0, 1)), 0.999)  # the prior's own torques are smaller
+    elif name == "robust torque, box":
+        drawn = shares_of_limit(robot, run, item, drawn_robots(robot, True, np.random.default_rng(0)), 1)
+        assert share < drawn.max() <= 1.0
+    else:
+        assert share == pytest.approx(certified, abs=0.02)
+
+
+def test_a_long_path_of_the_torques_direction_is_not_proven(design, monkeypatch):
+    robot, run = design[0].robot, design[1]
+    monkeypatch.setattr("excitor.design.constraints.robust_torque.PATH", 1.0)
+    normal_factor.cache_clear()
+    margins = RobustTorque(robot.limits.torque, 0.1).margins(robot, run.pieces())
+    normal_factor.cache_clear()
+    assert not any(margin.holds for margin in margins)
+    assert "fewer harmonics or a shorter run" in margins[0].proof
+
+
+def test_a_torque_envelope_reads_percent_of_the_joints_limits():
+    robot, kind = load("tx40"), CONSTRAINTS["torque-envelope"]
+    keys = {"speed_percent": [0, 50, 100], "torque_percent": [80, 80, 20], "joints": ["j2"]}
+    item = kind.build(robot, kind.table.model_validate_json(json.dumps(keys)))
+    (row,) = item.rows(robot)
+    assert (row.name, row.unit, row.joint) == ("torque envelope j2", "N m", 1)
+    assert row.limit == pytest.approx(0.8 * robot.limits.torque[1])
+    still = np.zeros((1, 6))
+    trace = Trace(robot, Motion(still, 0.75 * robot.limits.velocity[None], still))
+    assert item.values(trace)[0, 0] == pytest.approx(abs(trace.torque[0, 1]) / 0.625)
+    with pytest.raises(ValueError, match="'j22' is no joint of .*did you mean 'j2'"):
+        kind.build(robot, kind.table.model_validate(keys | {"joints": ["j22"]}))
+    with pytest.raises(ValueError, match="each point needs both"):
+        kind.build(robot, kind.table.model_validate(keys | {"speed_percent": [0.0, 1.0]}))
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (ToolAcceleration(0.05), "raise the tool's acceleration limit from 0.05 to"),
+        pytest.param(
+            RobustTorque(np.array([np.inf, 10.0, *4 * [np.inf]]), 0.1),
+            "raise the robust torque limit of j2 from 10 to",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_what_the_further_kinds_block_can_be_relaxed(item, words):
+    problem = problem_with(item, home=False)
+    blocked = explain(problem, evaluations=2000)
+    assert words in " ".join(sentences(blocked))

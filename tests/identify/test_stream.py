@@ -52,6 +52,34 @@ def test_a_joint_touches_only_its_own_columns():
         assert not Y[:, j, others].any()
 
 
+@pytest.mark.parametrize("exponent", [0, 6])
+def test_triangles_merged_by_cholesky_are_those_by_reflections(exponent):
+    """Also where columns nearly depend on each other: the earlier triangle takes the condition number away."""
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(3000, 12)) @ (np.eye(12) + (1.0 - 10.0**-exponent) * rng.normal(size=(12, 12)) / 4)
+    rows[:, -2] = rows[:, 0] + 10.0**-exponent * rows[:, -2]
+    R = None
+    for part in np.split(rows, 6):
+        R = stream.update(R, np.asfortranarray(part))
+    by_reflections = np.linalg.qr(rows, mode="r")
+    sign = np.sign(np.diag(R)) * np.sign(np.diag(by_reflections))
+    error = np.abs(sign[:, None] * R - by_reflections).max(axis=0) / np.linalg.norm(rows, axis=0)
+    assert error.max() < 1e-15 * 10.0**exponent + 1e-14
+    assert not np.tril(R, -1).any()
+
+
+def test_many_runs_of_a_joint_weigh_like_one(simulate):
+    robot = load("rotradi")
+    whole = simulate(robot, prior(robot), noise=0.5, n_samples=300)
+    parts = [Samples(f"run {k}", whole.motion[k::3], whole.tau[k::3], whole.sample_rate_hz) for k in range(3)]
+    one, many = (wls(stream.stream_factors(robot, runs)) for runs in ([whole], parts))
+    np.testing.assert_allclose(many.values, one.values, rtol=1e-9, atol=1e-10)
+    assert len(many.group_sigma) == 9
+    assert {key: many.group_sigma[key] for key in [(j, 2) for j in range(3)]} == pytest.approx(
+        {(j, 2): one.group_sigma[j, 0] for j in range(3)}
+    )
+
+
 def test_nothing_to_stream_is_reported():
     with pytest.raises(ValueError, match="no samples"):
         stream.stream_factors(load("rotradi"), [])

@@ -5,7 +5,9 @@ import pytest
 
 from excitor.robots import dynamics
 from excitor.robots import friction as drive
+from excitor.robots.dynamics import regressor
 from excitor.robots.gram import condition_number, gram, gram_condition, gram_gradient, stack
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 from tests.oracles import Oracle
@@ -288,3 +290,21 @@ def test_current_law_is_odd_and_cubic():
     np.testing.assert_allclose(tau[0], -tau[1])
     with pytest.raises(ValueError, match="no torque_from_current"):
         drive.torque_from_current(load("rotradi"), current[:, :3])
+
+
+@pytest.mark.parametrize("n_samples", [7, 512])
+def test_a_regressor_is_written_into_an_earlier_array(n_samples):
+    robot = load("tx40")
+    first, second = (random_states(robot, n_samples, seed) for seed in (0, 1))
+    out = regressor(robot, first)
+    again = regressor(robot, second, out=out)
+    assert again is out
+    np.testing.assert_array_equal(again, regressor(robot, second))
+    with pytest.raises(ValueError, match="expected an array"):
+        regressor(robot, second[:3], out=out)
+    with pytest.raises(ValueError, match="expected an array"):
+        regressor(robot, second, out=np.empty(out.shape))
+
+
+def random_states(robot, n_samples, seed):
+    return Motion(*np.random.default_rng(seed).normal(size=(3, n_samples, robot.n_joints)))
