@@ -447,7 +447,7 @@ def measure_cells(full: bool = False) -> dict[str, Any]:
     violations = sum(one.on_grid + one.by_pinocchio + (not one.certified) for one in every)
     figures += [
         Figure("design.iiwa_narrow_ratio", ratio, "", 0.95, "at most"),
-        Figure("design.constraint_violations", float(violations), "", 0.0, "equal"),
+        Figure("design.cell_violations", float(violations), "", 0.0, "equal"),
     ]
     context = {"what": f"seeds {seeds}", **{name: _rounded(values) for name, values in conditions.items()}}
     return {"figures": figures, "context": context}
