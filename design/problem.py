@@ -260,10 +260,7 @@ def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Can
     A motion that stays infeasible at every amplitude is drawn again about another pose in the next round. Motions still
     infeasible at the end are returned as they are: the search continues from them.
     """
-    X = random.uniform(-1.0, 1.0, (n, problem.n_design))
-    if not problem.names:
-        X[:, : int(problem.excitation.moving.sum())] *= 0.5  # centres: the middle leaves most room
-    chosen = decode(problem, X)
+    chosen = decode(problem, random.uniform(-1.0, 1.0, (n, problem.n_design)))
     if not problem.names:
         return chosen
     center, swing = chosen.center.copy(), chosen.swing.copy()

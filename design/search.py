@@ -104,12 +104,11 @@ STAGES = ("start", "evolution", "polish")
 PER_SECOND = 6000  # evaluations of a free six-axis motion that a CPU second usually makes
 _STAGE_SECONDS = 5.0  # of an evolution, between two checkpoints
 _LONG = 30.0  # s: from here on the second half of an evolution descends further
-_MEMORY = 20  # children that a child's screening is compared with
+_MEMORY = 40  # children that a child's screening is compared with
 _FEW = 6  # children, without which nothing is dropped
 _DEAR = 10  # evaluations of a gradient
 _GRADIENTS = 20  # fewer in the whole budget are worth nothing
-_WORTH = 0.4  # of merit above the best, where a member is no parent
-_CHILDREN, _UNDESCENDED = 2, 20  # of a generation
+_CHILDREN, _UNDESCENDED = 4, 20  # of a generation
 _FINALISTS = 8
 FAMILY = 12  # distinct motions that a search returns, if it has found as many
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
@@ -588,11 +587,7 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.termination import NoTermination
 
-    members, n = ledger.members(), ledger.problem.n_design
-    worth = merit(Evaluation(members.value, members.violation[:, None]))
-    most = ledger.search.population
-    if not ledger.search.blind:
-        most = min(most, max(2, int((worth <= worth.min() + _WORTH).sum())))
+    members, n, most = ledger.members(), ledger.problem.n_design, ledger.search.population
     first = Evaluation(members.value[:most], members.violation[:most, None])
     X = ledger.problem.encode(Candidates(members.center[:most], members.swing[:most]))
     mating, survival = _operators(ledger.crew.genes)
