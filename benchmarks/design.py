@@ -764,7 +764,7 @@ def measure_quality(full: bool) -> dict[str, Any]:
 PEERS: dict[str, tuple[Peer, float]] = {  # each with the mean beyond which it is not itself
     "cma_lbfgs": (cma_lbfgs, 3.60),
     "multistart_lbfgs": (multistart_lbfgs, 3.30),
-    "multistart_slsqp": (multistart_slsqp, 3.45),
+    "multistart_slsqp": (multistart_slsqp, 3.30),
     "multistart_ipopt": (multistart_ipopt, 3.60),
     "tuned_ga": (tuned_ga, 3.80),
     "plain_ga": (plain_ga, 5.00),
