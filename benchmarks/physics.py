@@ -73,17 +73,24 @@ def run(full: bool = False) -> Report:
             rounds,
         )
         kept_ratio, kept_us = measure_kept(robot, pinocchio, 4 if full else 2)
+        gram_ratio, _ = ratio(
+            lambda: gram_condition(peer_gram(peer.observation(columns))),
+            lambda: gram_condition(gram(robot, motion, columns)),
+            rounds,
+        )
     first, cached = first_use()
     figures = [
         Figure("physics.regressor_ratio", regressor_ratio, "times", 15.0, "at least"),
         Figure("physics.condition_ratio", condition_ratio, "times", 12.0, "at least"),
         Figure("physics.kept_ratio_1e5", kept_ratio, "times", 5.0, "at least"),
+        Figure("physics.condition_ratio_gram", gram_ratio, "times", 6.0, "at least"),
         Figure("physics.first_use_s", first, "s CPU", 12.0, "at most"),
         Figure("physics.cached_use_s", cached, "s CPU", 1.0, "at most"),
     ]
     context = {
         "what": f"6 joints, {N_SAMPLES} samples, one thread; medians of {rounds} paired rounds of CPU time",
         "peer": f"pin {version('pin')}: a bare computeJointTorqueRegressor loop; with columns selected, numpy SVD",
+        "peer of condition_ratio_gram": "the same loop, then WᵀW and its eigenvalues",
         "regressor_us": round(regressor_us, 1),
         "condition_us": round(condition_us, 1),
         "kept": f"{N_KEPT} samples, both into arrays given: {kept_us:.3f} µs a sample",
@@ -101,6 +108,11 @@ def measure_kept(robot: Robot, pinocchio: Any, rounds: int) -> tuple[float, floa
     theirs, ours = np.empty((N_KEPT, robot.n_joints, 10 * robot.n_joints)), regressor(robot, motion)
     result, us = ratio(lambda: peer.keep(theirs), lambda: regressor(robot, motion, out=ours), rounds)
     return result, us / N_KEPT
+
+
+def peer_gram(W: FloatArray) -> FloatArray:
+    """Form WᵀW, which costs less than the SVD of W."""
+    return np.asarray(W.T @ W)
 
 
 def six_axis() -> Robot:

@@ -77,6 +77,7 @@ _DEAR = 10  # evaluations of a gradient
 _GRADIENTS = 20  # fewer in the whole budget are worth nothing
 _CHILDREN, _UNDESCENDED = 4, 20  # of a generation
 _FINALISTS = 8
+FAMILY = 12  # distinct motions that a search returns, if it has found as many
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
 _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
 _DRAWN = 24  # first candidates of a constrained problem
@@ -478,7 +479,7 @@ class Ledger:
         if not len(value):
             return state
         X, order = self.problem.encode(candidates), ranked(value, violation)
-        kept = distinct(self.crew.genes, X, order, self.search.population)
+        kept = distinct(self.crew.genes, X, order, max(self.search.population, FAMILY))
         best = candidates.some(kept)
         return replace(state, center=best.center, swing=best.swing, value=value[kept], violation=violation[kept])
 
@@ -549,9 +550,9 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.termination import NoTermination
 
-    members, n = ledger.members(), ledger.problem.n_design
-    first = Evaluation(members.value, members.violation[:, None])
-    X = ledger.problem.encode(members.candidates)
+    members, n, most = ledger.members(), ledger.problem.n_design, ledger.search.population
+    first = Evaluation(members.value[:most], members.violation[:most, None])
+    X = ledger.problem.encode(members.candidates.some(slice(0, most)))
     mating, survival = _operators(ledger.crew.genes)
     algorithm: Any = GA(
         pop_size=ledger.search.population,

@@ -216,21 +216,25 @@ def design(
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of each run, reproducible.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.01, help="Budget of each run, CPU seconds.")] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that search.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an unfinished search.")] = False,
-    pick: Annotated[int | None, typer.Option(min=0, help="Index of the front's run, if the design has one.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Search anew.")] = False,
+    pick: Annotated[
+        int | None, typer.Option(min=0, help="Index of the motion to take, of those listed in plan.html.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Design a campaign's motions: design.json and plan.html.
 
     Motions are searched and certified, and the accuracy of the parameters is forecast.
 
-    An unfinished search is resumed. Exit code 1 if no motion is feasible, or a limit is not proven to hold; 130 if
+    An unfinished search is resumed, and one whose motion would not change is kept: --pick takes another of its
+    motions, certified like the best. Exit code 1 if no motion is feasible, or a limit is not proven to hold; 130 if
     the search was interrupted, which makes the design a no-go until it is finished.
 
     \b
     Examples:
       excitor design my-cell
       excitor design my-cell --seconds 30 --seed 1 --fresh
+      excitor design my-cell --pick 2
     """
     from excitor.experiments.setup import Overrides
     from excitor.experiments.verbs.design import run_design

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +18,7 @@ from excitor.design.constraints.constraint import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Run, RunForm, old_moves, old_series, problems, read_run, run_data
 from excitor.design.pareto import Front
-from excitor.design.problem import Problem
+from excitor.design.problem import Candidates, Problem
 from excitor.design.search import SearchResult
 from excitor.design.torque import WORDING, TorqueTrajectory
 from excitor.experiments.files import read_json, write_atomically
@@ -100,7 +101,9 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
         "front": front_data(run.front),
         **certificate_data(run),
         "way": way_data(run),
-        "search": search_data(run.found),
+        "search": search_data(run.found) | {"key": run.key},
+        "family": family_data(run) if run.plan.same_as is None else [],
+        "picked": run.picked,
         "run": run_data(run.run),
     }
 
@@ -143,6 +146,44 @@ def front_data(front: Front | None) -> dict[str, Any] | None:
         "periods": periods,
         "picked": front.chosen,
     }
+
+
+def family_data(run: SearchedRun) -> list[dict[str, Any]]:
+    """Write the distinct best motions of a search, for `excitor design --pick` and for the next design."""
+    return [
+        {
+            "value": finite(one.value),
+            "condition": finite(one.condition),
+            "duration_s": one.duration,
+            "torque_share": finite(one.torque),
+            "clearance_m": finite(one.clearance),
+            "center": one.center.tolist(),
+            "swing": one.swing.tolist(),
+        }
+        for one in run.family
+    ]
+
+
+def finished_searches(folder: Path) -> dict[str, SearchResult]:
+    """Read the finished searches of a design by their keys; none of a design that is missing, older or damaged."""
+    found: dict[str, SearchResult] = {}
+    with suppress(ExcitorError, LookupError, TypeError, ValueError, AttributeError):
+        for run in read_design(folder)["runs"]:
+            search, family = run["search"], run["family"]
+            arrays = [np.array([one[key] for one in family], dtype=float) for key in ("center", "swing", "value")]
+            history = np.array([[np.inf if x is None else x for x in row] for row in search["history"]], dtype=float)
+            if family and search["stopped"] == "budget spent" and all(np.isfinite(x).all() for x in arrays):
+                center, swing, value = arrays
+                found[str(search["key"])] = SearchResult(
+                    Candidates(center, swing),
+                    value,
+                    np.zeros(len(value)),
+                    int(search["evaluations"]),
+                    0.0,
+                    "budget spent",
+                    history.reshape(-1, 4),
+                )
+    return found
 
 
 def slow_data(slow: DesignedRun) -> dict[str, Any]:
@@ -247,8 +288,14 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
             for run in (*designed.searched, *designed.slow)
             for condition in [finite(getattr(run, "condition", None))]
         ],
+        "family": [] if first is None else [_figures(one) for one in family_data(first)],
+        "picked": None if first is None else first.picked,
         "forecast": forecast_of(designed),
     }
+
+
+def _figures(one: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in one.items() if key not in ("center", "swing")}
 
 
 Row = Annotated[list[FiniteFloat], Field(max_length=100)]

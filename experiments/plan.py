@@ -12,8 +12,8 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import Budget, Observer, Progress, Search, SearchResult, State, run_search
+from excitor.design.search import FAMILY, Budget, Observer, Progress, Search, SearchResult, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
     SlowPlan,
@@ -57,8 +57,8 @@ from excitor.experiments.campaign import FILE, InvalidCampaign, TorqueRuns
 from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.cell import adjacent_links
-from excitor.robots.dynamics import regressor
+from excitor.robots.cell import adjacent_links, clearances, required
+from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.lint import suspicions
@@ -82,6 +82,19 @@ class DesignedRun:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Choice:
+    """One of the distinct best motions of a search, as it is before its certificate."""
+
+    value: float  # of the criterion, on the fine grid
+    condition: float  # as in SearchedRun
+    duration: float  # s, of the whole run
+    torque: float | None  # largest share of a joint's torque limit; None without a torque model
+    clearance: float | None  # m, the least; None without anything to keep clear of
+    center: FloatArray  # (n_joints,)
+    swing: FloatArray  # (n_joints, 2 n_harmonics)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class SearchedRun(DesignedRun):
     """A run whose motion, or whose torques, were searched, with the value of its criterion."""
 
@@ -95,6 +108,9 @@ class SearchedRun(DesignedRun):
     found: SearchResult
     front: Front | None = None  # that the run was picked from
     torques: torque.TorqueTrajectory | None = None  # whose simulated motion the run is
+    family: tuple[Choice, ...] = ()  # best first, none the same as another but for a symmetry
+    picked: int = 0  # which of the family
+    key: str = ""  # of everything that the search depends on
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -332,7 +348,7 @@ def design_alone(
     started = time.process_time()
     search = Search(problem, settings.budget, settings.seed, settings.method)
     found = search_motion(search, settings, where=f"run {plan.name!r}", state=None, observer=Observer(listen))
-    run = _finished(setup, plan, problem, found)
+    run = _finished(setup, plan, problem, found, settings.pick)
     predicted, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
     return CampaignDesign(setup, settings, (run,), (plan.name,), (), predicted, cpu_seconds)
 
@@ -380,24 +396,34 @@ def design_run(
         return replace(_finished(setup, plan, picked, found), front=chosen)
     problem = _torque_problem(setup) if by_torque(setup) else run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
-    stated = (FORM, setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
-    series = [run.run.series for run in before]
-    coefficients = [one.sines.tobytes() + one.cosines.tobytes() for one in series if one is not None]
-    key = key_of(*stated, coefficients, _read_elsewhere(setup, problem))
+    key = key_of(FORM, settings.seed, budget, settings.method, plan.name, *content_of(problem))
+    known = settings.searches.get(key)
     try:
-        found = search_motion(
-            Search(problem, budget, settings.seed + 1_000_003 * index, settings.method),
-            settings,
-            where=where,
-            state=None if settings.fresh else recall(folder, index, key),
-            observer=Observer(listen, lambda state: keep(folder, index, key=key, state=state)),
-        )
+        if known is not None and _fits(problem, known):
+            found = known
+        else:
+            found = search_motion(
+                Search(problem, budget, settings.seed + 1_000_003 * index, settings.method),
+                settings,
+                where=where,
+                state=None if settings.fresh else recall(folder, index, key),
+                observer=Observer(listen, lambda state: keep(folder, index, key=key, state=state)),
+            )
     except (InfeasibleDesign, InfeasibleRun):
         forget(folder)  # there is nothing to go on with
         raise
     if isinstance(problem, torque.TorqueProblem):
         return _finished_torques(setup, plan, problem, found)
-    return _finished(setup, plan, problem, found)
+    pick = settings.pick if plan.role == "identify" and not before else None
+    return replace(_finished(setup, plan, problem, found, pick), key=key)
+
+
+def _fits(problem: Problem | torque.TorqueProblem, found: SearchResult) -> bool:
+    """Return True if the motions of a search on file are feasible candidates of the problem."""
+    if not isinstance(problem, Problem) or found.candidates.swing.shape[1:] != problem.amplitude.shape:
+        return False
+    right = found.candidates.center.shape == found.candidates.swing.shape[:2] and len(found.value)
+    return bool(right and (problem.finer().evaluate(found.candidates).violation <= 0.0).all())
 
 
 def repeated_run(setup: Setup, plan: RunPlan, twin: SearchedRun) -> SearchedRun:
@@ -517,19 +543,47 @@ def _gram(model: Model, series: Series) -> FloatArray:
     return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
 
 
-def _read_elsewhere(setup: Setup, problem: Problem | torque.TorqueProblem) -> list[bytes]:
-    """Collect inputs of a search beyond the campaign's text: an earlier model's parameters and noise, a task."""
-    criterion = problem.criterion if isinstance(problem, Problem) else Criterion("condition")
-    arrays = (setup.robot.chi, setup.noise.sigma, criterion.scale, criterion.task)
-    return [b"" if array is None else array.tobytes() for array in arrays]
+def content_of(problem: Problem | torque.TorqueProblem) -> Iterator[bytes]:
+    """Write everything that a search depends on; how often a motion is repeated, or rests, is not in it."""
+    if isinstance(problem, Problem):
+        once = replace(problem.excitation, measured=1, warm_up=0, hold=0.0, settle=0.0)
+        earlier = (problem.earlier / problem.share).astype(np.float32)  # both count the same periods
+        problem = replace(problem, excitation=once, earlier=earlier, share=1.0)
+    return _parts(problem)
 
 
-def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult) -> SearchedRun:
-    """Return the best finalist that can be certified, with reduced amplitude if need be."""
+def _parts(part: Any) -> Iterator[bytes]:
+    """Write plain data, arrays and dataclasses, whatever they hold, as bytes."""
+    if isinstance(part, np.ndarray):
+        yield f"{part.dtype} {part.shape}".encode() + part.tobytes()
+        return
+    if is_dataclass(part):
+        yield type(part).__name__.encode()
+        part = [getattr(part, field.name) for field in fields(part)]
+    elif isinstance(part, Mapping):
+        part = sorted(part.items())
+    elif isinstance(part, (set, frozenset)):
+        part = sorted(part, key=repr)
+    if not isinstance(part, (list, tuple)):
+        yield repr(part).encode()
+        return
+    yield b"("
+    for item in part:
+        yield from _parts(item)
+    yield b")"
+
+
+def _finished(
+    setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult, pick: int | None = None
+) -> SearchedRun:
+    """Return the best finalist that can be certified, or the picked one, with reduced amplitude if need be."""
     order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
     scores = sorted((fine_value(problem, run_of(problem, found.candidates, k)), k) for k in order)
-    best: tuple[float, Run, Certificate] | None = None
-    for value, k in scores[:_FINALISTS]:
+    if pick is not None and not 0 <= pick < len(scores):
+        raise _invalid(setup, f"pick {pick} is no motion of {plan.name!r}, which has 0 to {len(scores) - 1}")
+    finalists = list(enumerate(scores))[:_FINALISTS] if pick is None else [(pick, scores[pick])]
+    best: tuple[float, Run, Certificate, int] | None = None
+    for place, (value, k) in finalists:
         if best is not None and value >= best[0]:
             break
         for amplitude in _SHRINK:
@@ -539,12 +593,30 @@ def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult
                 break
             certificate = _proven(setup, plan, trial)
             if certificate.ready:
-                best = (fine, trial, certificate)
+                best = (fine, trial, certificate, place)
                 break
     if best is None:
-        chosen = run_of(problem, found.candidates, scores[0][1])
-        best = (scores[0][0], chosen, _proven(setup, plan, chosen))
-    return _described(setup, plan, problem, best[1], best[2], found)
+        place, (value, k) = finalists[0]
+        chosen = run_of(problem, found.candidates, k)
+        best = (value, chosen, _proven(setup, plan, chosen), place)
+    family = tuple(_choice(setup, plan, problem, found.candidates, k, value) for value, k in scores[:FAMILY])
+    described = _described(setup, plan, problem, best[1], best[2], found)
+    return replace(described, family=family, picked=best[3])
+
+
+def _choice(setup: Setup, plan: RunPlan, problem: Problem, candidates: Candidates, k: int, value: float) -> Choice:
+    """Describe one motion of a family: what it costs, and how near it comes to torque limits and obstacles."""
+    run, robot, scene = run_of(problem, candidates, k), problem.robot, problem.constraints.scene
+    motion, tau, clear = run.motion(np.linspace(0.0, run.duration, FINE_SAMPLES)), None, None
+    if has_torque_model(robot):
+        tau = float((np.abs(inverse_dynamics(robot, motion)) / setup.constraints.limits.torque).max())
+    if scene is not None:
+        need = required(robot, scene)  # of neighbours that are never far apart: less
+        clear = float(clearances(robot, scene, motion.q)[:, need >= need.max(initial=0.0)].min(initial=np.inf))
+    plain = model_of(setup, problem.model.columns, Criterion("condition"), plan)
+    W = plain.observation(run.periodic.motion(run.periodic.grid(FINE_SAMPLES)))
+    center, swing = candidates.center[k], candidates.swing[k]
+    return Choice(value, condition_number(W), run.duration, tau, clear, center, swing)
 
 
 def _proven(setup: Setup, plan: RunPlan, chosen: Run) -> Certificate:

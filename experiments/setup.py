@@ -5,9 +5,9 @@ Keys that are not stated get assumed values, each with a remark; all problems ar
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
-from excitor.design.search import Budget, Method
+from excitor.design.search import Budget, Method, SearchResult
 from excitor.experiments import campaign
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, planning_problems
 from excitor.experiments.model import Model, read_model
@@ -714,7 +714,8 @@ class Settings:
     method: Method
     fresh: bool = False
     workers: int = 1
-    pick: int | None = None  # which run of a front
+    pick: int | None = None  # which motion of a front, or of a search's family
+    searches: Mapping[str, SearchResult] = field(default_factory=dict)  # finished ones, by their keys
 
 
 @dataclass(frozen=True, slots=True)

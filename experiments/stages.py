@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, method_problems, open_campaign
-from excitor.experiments.design_json import FILE, read_design, write_design
+from excitor.experiments.design_json import FILE, finished_searches, read_design, write_design
 from excitor.experiments.files import write_atomically
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Model
@@ -43,7 +43,8 @@ def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress 
     from excitor.experiments.plan import design
 
     setup = set_up(open_campaign(folder, "design"))
-    settings = settings_of(setup.design, given)
+    known = {} if given.fresh else finished_searches(setup.campaign.folder)
+    settings = replace(settings_of(setup.design, given), searches=known)
     for remark in setup.remarks:
         tell(f"note: {remark}")
     try:
@@ -52,6 +53,9 @@ def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress 
     except InfeasibleDesign as error:
         set_aside(folder, tell)
         raise ExcitorError(f"{error}\n{_margins_reported(setup)}") from None
+    for run in designed.searched:
+        if run.key in known and run.plan.same_as is None:
+            tell(f"run {run.plan.name!r}: nothing that its motion depends on has changed; its search is kept")
     for path in write_all(designed):
         tell(f"wrote {path}")
     return designed

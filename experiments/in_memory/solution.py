@@ -23,7 +23,7 @@ from excitor.experiments.in_memory.problem import Problem
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import Manifest, manifest_data, parse_manifest
 from excitor.experiments.model import new_axes
-from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, SearchedRun, design_alone, torque_model
+from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, Choice, SearchedRun, design_alone, torque_model
 from excitor.experiments.setup import Overrides, settings_of
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
@@ -113,6 +113,11 @@ class Design:
         return self._run.condition
 
     @property
+    def family(self) -> tuple[Choice, ...]:
+        """Distinct best motions, best first: condition, duration, torque, clearance of each; see `solve(pick=)`."""
+        return self._run.family
+
+    @property
     def go(self) -> bool:
         """Whether every limit is proven to hold and the run will teach enough."""
         return self.designed.go
@@ -146,7 +151,14 @@ class Design:
         )
 
 
-def solve(problem: Problem, seconds: float | None = None, seed: int = 0, *, evaluations: int | None = None) -> Design:
+def solve(
+    problem: Problem,
+    seconds: float | None = None,
+    seed: int = 0,
+    *,
+    evaluations: int | None = None,
+    pick: int | None = None,
+) -> Design:
     """Search the motion of a problem, certify it and forecast what it will teach.
 
     Args:
@@ -154,6 +166,7 @@ def solve(problem: Problem, seconds: float | None = None, seed: int = 0, *, eval
         seconds: budget, CPU seconds.
         seed: of everything random.
         evaluations: budget in evaluations instead: the same numbers on every machine.
+        pick: which of the design's `family`; the best that can be certified without.
 
     InfeasibleDesign says what blocks where no motion fits.
 
@@ -165,7 +178,7 @@ def solve(problem: Problem, seconds: float | None = None, seed: int = 0, *, eval
     """
     if seconds is not None and evaluations is not None:
         raise ValueError("seconds and evaluations are both given; a budget is one of them")
-    settings = settings_of(problem.setup.design, Overrides(seed, evaluations, seconds))
+    settings = settings_of(problem.setup.design, Overrides(seed, evaluations, seconds, pick=pick))
     designed = design_alone(problem.setup, settings, problem.plan, problem.search)
     found = designed.searched[0]
     return Design(designed, run_of(problem, found.run, found.certificate, designed.reasons))

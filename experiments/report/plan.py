@@ -80,6 +80,7 @@ def _run(run: Mapping[str, Any], number: int) -> dict[str, Any]:
         "note": _string(run.get("note")),
         "duration": run.get("duration_s"),
         **{key: run.get(key) for key in ("condition", "condition_weighted", "ready")},
+        "family": html.entries(run, "family"),
         "certificate": rows,
         "tightest": tightest(rows),
         "has_motion": bool(html.entries(run, "time")),
@@ -263,7 +264,12 @@ def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
 
 def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     """Describe what a search found: its progress, its columns, its way from home, its torques."""
+    keys = "value condition duration_s=duration torque_share=torque clearance_m=clearance"
     data = html.picked(run, "condition condition_weighted") | {
+        "family": [
+            {key: finite(x) for key, x in html.picked(one, keys).items()} | {"chosen": k == run.picked}
+            for k, one in enumerate(run.family)
+        ],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
         "correlation": html.correlation_map(run.columns, run.correlation),

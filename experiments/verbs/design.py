@@ -18,7 +18,7 @@ from excitor.design.certify.certify import failing
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary
-from excitor.experiments.plan import CampaignDesign, Listener
+from excitor.experiments.plan import CampaignDesign, Listener, SearchedRun
 from excitor.experiments.setup import Overrides
 from excitor.experiments.stages import design_stage
 from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
@@ -93,6 +93,8 @@ def print_designed(designed: CampaignDesign) -> None:
         console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
     if designed.searched and designed.searched[0].front is not None:
         console.print(_front(designed.searched[0].front))
+    elif designed.searched and len(designed.searched[0].family) > 1:
+        console.print(_family(designed.searched[0]))
     console.print(_margins(designed))
     for name, certificate in designed.certificates.items():
         for item in failing(certificate)[:_SHOWN]:
@@ -140,6 +142,21 @@ def _front(front: Front) -> Table:
     shown = sorted({*np.linspace(0, len(front) - 1, min(len(front), 10)).round().astype(int).tolist(), front.chosen})
     rows = [[f"{k}{' ←' if k == front.chosen else ''}", *(f"{x:.4g}" for x in front.points[k])] for k in shown]
     return table("Runs to pick from: excitor design --pick", ("pick", *objectives), rows, left=(), **COMPACT)
+
+
+def _family(run: SearchedRun) -> Table:
+    rows = [
+        (
+            f"{k}{' ←' if k == run.picked else ''}",
+            f"{one.condition:.3f}",
+            f"{one.duration:.0f} s",
+            "" if one.torque is None else f"{one.torque:.0%}",
+            "" if one.clearance is None else f"{1e3 * one.clearance:.0f} mm",
+        )
+        for k, one in enumerate(run.family)
+    ]
+    headings = ("pick", "condition", "duration", "torque", "clearance")
+    return table(f"Distinct motions of {run.plan.name}: excitor design --pick", headings, rows, left=(), **COMPACT)
 
 
 def _margins(designed: CampaignDesign) -> Table:

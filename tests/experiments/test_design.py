@@ -14,7 +14,7 @@ from excitor.design.search import Budget, Observer, Search
 from excitor.experiments import plan as run_search
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
-from excitor.experiments.plan import _read_elsewhere, design_run, planned_runs, run_problem
+from excitor.experiments.plan import content_of, design_run, planned_runs, run_problem
 from excitor.experiments.setup import Settings, set_up
 from excitor.robots.load import load
 
@@ -390,17 +390,40 @@ def test_a_search_that_found_nothing_goes_on_from_what_fits(tmp_path, monkeypatc
 
 
 def test_another_prior_is_another_search(designed, tmp_path):
-    """What a model file says is part of what a search depends on, not only its name."""
+    """What a model file says is part of what a search depends on, not only its name, where it does depend on it."""
 
-    def stated(sigma):
+    def stated(sigma, criterion="weighted-condition"):
         weights = [{"joint": name, "sigma": sigma} for name in ("base_joint", "shoulder", "elbow")]
         (tmp_path / "model.json").write_text(json.dumps({"schema": 1, "weights": weights, "parameters": []}))
-        (tmp_path / "campaign.toml").write_text(SMALL + '[noise]\nmodel = "model.json"\n')
+        given = SMALL.replace("[design]", f'[design]\ncriterion = "{criterion}"')
+        (tmp_path / "campaign.toml").write_text(given + '[noise]\nmodel = "model.json"\n')
         setup = set_up(open_campaign(tmp_path, "design"))
-        return _read_elsewhere(setup, run_problem(setup, planned_runs(setup)[0][0], ()))
+        return list(content_of(run_problem(setup, planned_runs(setup)[0][0], ())))
 
     assert stated(0.5) == stated(0.5)
     assert stated(0.5) != stated(0.6)
+    assert stated(0.5, "condition") == stated(0.6, "condition")
+
+
+def test_a_motion_of_the_family_is_picked_without_another_search(designed, tmp_path, monkeypatch):
+    """What changes only how often a motion is repeated keeps the search; the picked motion is certified."""
+    told, written = designed(SMALL)
+    best = written["runs"][0]
+    values = [one["condition"] for one in best["family"]]
+    assert len(values) >= 6
+    assert values == sorted(values)
+    assert told["picked"] == best["picked"] == 0
+    assert told["family"][0].keys() == {"value", "condition", "duration_s", "torque_share", "clearance_m"}
+    monkeypatch.setattr(run_search, "search_motion", None)
+    told, written = designed(SMALL.replace("measured_periods = 2", "measured_periods = 9"), "--pick", "2")
+    other = written["runs"][0]
+    assert (other["picked"], other["measured_periods"]) == (2, 9)
+    assert other["sines"] == [row[: len(row) // 2] for row in best["family"][2]["swing"]]
+    assert other["condition"] == pytest.approx(values[2])
+    assert other["ready"]
+    assert [one["center"] for one in other["family"]] == [one["center"] for one in best["family"]]
+    with pytest.raises(AssertionError, match="pick 99"):
+        designed(SMALL, "--pick", "99")
 
 
 def test_ctrl_c_keeps_the_best_so_far(tmp_path):

@@ -297,22 +297,24 @@ def asked_of(setup, settings, monkeypatch, *, index=0, before=()):
 
 
 def test_other_inputs_are_another_search(tmp_path, monkeypatch):
-    """A checkpoint is gone on with only where seed, budget, method, noise and earlier runs are the same."""
+    """A search is kept only where seed, budget, method, problem and earlier runs are the same."""
     setup = setup_of(tmp_path, THREE)
     settings = Settings(0, Budget(evaluations=300), "hybrid")
     first, other = (designed_before(setup, plans_of(setup)[0], seed) for seed in (0, 1))
-    louder = replace(setup, noise=replace(setup.noise, sigma=2.0 * setup.noise.sigma))
+    slower = replace(setup, excitation=replace(setup.excitation, period=2.0 * setup.excitation.period))
     keys = [
         asked_of(setup, settings, monkeypatch, index=1, before=[first])[0],
         asked_of(setup, settings, monkeypatch, index=1, before=[other])[0],
         asked_of(setup, replace(settings, seed=1), monkeypatch, index=1, before=[first])[0],
         asked_of(setup, replace(settings, budget=Budget(evaluations=400)), monkeypatch, index=1, before=[first])[0],
         asked_of(setup, replace(settings, method="restarts"), monkeypatch, index=1, before=[first])[0],
-        asked_of(louder, settings, monkeypatch, index=1, before=[first])[0],
-        asked_of(setup, settings, monkeypatch, index=2, before=[first])[0],
+        asked_of(slower, settings, monkeypatch, index=1, before=[first])[0],
     ]
     assert len(set(keys)) == len(keys)
-    assert asked_of(setup, settings, monkeypatch, index=1, before=[first])[0] == keys[0]
+    longer = replace(setup, excitation=replace(setup.excitation, measured=9, warm_up=3))
+    for same in (setup, longer):
+        before = [designed_before(same, plans_of(same)[0], 0)]
+        assert asked_of(same, settings, monkeypatch, index=1, before=before)[0] == keys[0]
     assert planning.key_of(1, "a") != planning.key_of(1, "b")
 
 
