@@ -33,7 +33,7 @@ Name = str | None
 Names = list[str] | None
 Language = Literal["c", "st", "python"] | None
 Form = Literal["toml"] | None
-Task = Literal["arm", "payload"]
+Task = Literal["arm", "payload", "gains"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Files = Annotated[
     Where,
@@ -166,7 +166,7 @@ def announce_compilation() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
-    task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = "arm",
+    task: Annotated[Task, typer.Option(help="What to identify: the arm, what it carries, or its drives' gains.")] = "arm",
     prior: Annotated[Where, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -178,6 +178,7 @@ def init(
     Examples:
       excitor init my-cell --robot tx40
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
+      excitor init my-drives --task gains --robot tx40
     """
     from excitor.experiments.init import begin
     from excitor.robots.lint import gaps
@@ -321,6 +322,32 @@ def identify(
 
     announce_compilation()
     if run_identify(folder, as_json, method, allow or ()) is False:
+        raise typer.Exit(1)
+
+
+@reads_files
+def gains(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    as_json: Json = False,
+) -> None:
+    """Identify the drives' gains: gains.json, gains.toml, gains.html.
+
+    Runs without and with a weighed body on the tool ([payload] mass, and `loaded` in each [[run]] that has no program)
+    set the scale. A gain that the data do not determine is refused by name. gains.toml is the robot with the
+    identified law and its deviations, to be named as the robot of later campaigns.
+
+    Exit code 1 if no gain is answered.
+
+    \b
+    Examples:
+      excitor init my-drives --task gains --robot tx40
+      excitor gains my-drives
+      excitor init my-cell --robot my-drives/gains.toml
+    """
+    from excitor.experiments.verbs.gains import run_gains
+
+    announce_compilation()
+    if not run_gains(folder, as_json):
         raise typer.Exit(1)
 
 

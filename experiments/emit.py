@@ -120,7 +120,7 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
         )
     robot = planned.programs[0].plan.robot
     unsaid = campaign.content.log is None
-    said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
+    said = remark if campaign.content.task == "payload" else refusal  # a load is in kg
     refusals = {name: said(name, robot) if unsaid else "" for name in names}
     made = []
     for name in names:

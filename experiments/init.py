@@ -26,17 +26,20 @@ from excitor.robots.load import Content, catalog_names, load, part_notes, read_c
 from excitor.robots.robot import Robot
 
 
+Task = Literal["arm", "payload", "gains"]
+
+
 def template(name: str) -> str:
     """Read the text of a campaign.toml with places to fill."""
     return (resources.files("excitor.experiments") / name).read_text("utf-8")
 
 
-def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", prior: Path | None = None) -> Path:
+def begin(folder: Path, source: str, task: Task = "arm", prior: Path | None = None) -> Path:
     """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder.
 
     `prior`: of a payload campaign, the arm's model.json.
     """
-    if prior is not None and task == "arm":
+    if prior is not None and task != "payload":
         raise ExcitorError("a prior at the beginning goes with task payload; else state it in campaign.toml")
     if prior is not None and not prior.is_file():
         raise ExcitorError(f"{prior}: is no file; name the model.json of the arm's campaign")
@@ -70,10 +73,12 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         named = part.name
         write_atomically(part, part_text(content))
         robot = load(part)
-    if task == "payload":
-        write_atomically(path, payload_text(robot, named, folder, prior))
-    else:
-        write_atomically(path, campaign_text(robot, named))
+    texts = {
+        "arm": lambda: campaign_text(robot, named),
+        "payload": lambda: payload_text(robot, named, folder, prior),
+        "gains": lambda: gains_text(robot, named),
+    }
+    write_atomically(path, texts[task]())
     return path
 
 
@@ -174,6 +179,7 @@ DENSITY = 1500.0  # kg/m³ of the cube that is guessed
 SHARE = 0.12  # of a wrist joint's torque limit that the guessed load's weight takes
 NO_LIMIT = 5.0  # kg, where no torque limit tells
 EVALUATIONS = 1500
+GAINS_EVALUATIONS = 1500
 
 
 def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) -> str:
@@ -197,6 +203,24 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
         moving="[" + ", ".join(quoted(name) for name in wrist_and_elbow(robot)) + "]",
         step="0.004",
         evaluations=EVALUATIONS,
+    )
+
+
+def gains_text(robot: Robot, source: str) -> str:
+    """Fill the template for a robot."""
+    mass = guessed_mass(robot)
+    side = (mass / DENSITY) ** (1.0 / 3.0)
+    return template("campaign-gains.toml").format(
+        robot=quoted(source),
+        notes=notes_comment(robot),
+        joints=commented(robot),
+        home=numbers(si_to_pendant(robot, home_pose(robot))),
+        mass=f"{mass:.3g}",
+        center=numbers(np.array([0.0, 0.0, 0.5 * side])),
+        inertia=numbers(mass * side**2 / 6.0 * np.array([1.0, 0.0, 0.0, 1.0, 0.0, 1.0])),
+        noise=numbers(assumed_noise(robot, 100.0, 1.0).sigma),
+        volumes=volumes_comment(robot),
+        evaluations=GAINS_EVALUATIONS,
     )
 
 

@@ -154,6 +154,20 @@ def observation(robot: Robot, held: Mapping[int, float], seed: int = 0) -> Float
     return stack(Y[:, moving, :])
 
 
+def independent_columns(W: FloatArray) -> IntArray:
+    """Choose columns that no earlier ones explain; W has columns of length 1, or 0."""
+    basis, chosen = np.empty((len(W), 0)), []
+    for k in range(W.shape[1]):
+        rest = W[:, k]
+        for _ in range(2):  # once is not orthogonal enough
+            rest = rest - basis @ (basis.T @ rest)
+        size = float(np.linalg.norm(rest))
+        if size > TOLERANCE:
+            basis = np.column_stack([basis, rest / size])
+            chosen.append(k)
+    return np.array(chosen, dtype=np.int64)
+
+
 def random_motion(robot: Robot, n_samples: int, held: Mapping[int, float] | None = None, seed: int = 0) -> Motion:
     """Draw states within the joint limits, away from singularities; joints that are held stand still."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,450 @@
+"""Drive gains from runs without and with a weighed load: reading, estimate, answer, and the robot file that holds it.
+
+The runs are those of a gains campaign, of a `schedule = "payload-pair"`, or any logs whose [[run]] says whether the load
+was on. Signals are motors' currents, or torques that the controller computed from them by gains of its own.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.signal
+
+from excitor.experiments.align.nouns import Alignment
+from excitor.experiments.campaign import FILE as CAMPAIGN
+from excitor.experiments.campaign import WEIGH, InvalidCampaign, OpenCampaign, Run
+from excitor.experiments.design_json import FILE as DESIGN
+from excitor.experiments.design_json import read_design
+from excitor.experiments.files import write_atomically
+from excitor.experiments.identification import findings_data, provenance, steps_data
+from excitor.experiments.logs import dead_zone, declared_by, filter_sentences, is_loaded, read_run_aligned, settle
+from excitor.experiments.plan import known_of_load
+from excitor.experiments.setup import loaded
+from excitor.identify import drive_gains as gains
+from excitor.identify.currents import in_amperes
+from excitor.identify.diagnose import Finding
+from excitor.identify.regression import Decimation, Rows
+from excitor.identify.samples import Samples, Step
+from excitor.identify.signals import decimate
+from excitor.robots.arrays import FloatArray, finite, one_blas_thread
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import motor_torques
+from excitor.robots.lint import suspicions
+from excitor.robots.load import catalog_names
+from excitor.robots.robot import Robot
+
+FILES = ("gains.json", "gains.toml", "gains.html")
+REACH = 1.959963984540054  # standard deviations of a 95 % interval
+UNCERTAIN = 0.1  # relative, of a maker's gain that is not answered, where the robot file states nothing else
+RATE = 20.0  # rows a second of averaged periods, or five times the low-pass
+SURE = 0.2  # relative σ of a factor that says which way runs were loaded, and in which unit the mass is
+APART = 3.0  # times what a run's own model leaves, that one model of all runs may leave in it
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GainRuns:
+    """Runs of a campaign, as the estimate takes them."""
+
+    robot: Robot  # bare
+    kind: str  # of the signals: "current" or "torque"
+    laws: tuple[gains.Law, ...]  # believed
+    runs: tuple[gains.DriveRun, ...]
+    samples: Mapping[str, Samples]
+    steps: tuple[Step, ...]
+    alignments: Mapping[str, Alignment]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IdentifiedGains:
+    """Gains drive by drive, beside those of least squares, and what they rest on."""
+
+    campaign: OpenCampaign
+    read: GainRuns
+    result: gains.DriveGains
+    plain: gains.GainFit  # least squares, of the same equations
+    findings: tuple[Finding, ...]
+
+    @property
+    def answered(self) -> tuple[gains.Gain, ...]:
+        """Gains that are answered."""
+        return tuple(gain for gain in self.result.gains if gain.answered)
+
+    @property
+    def weighed(self) -> float:
+        """Relative standard deviation of the weighed mass, which all gains share."""
+        payload = self.campaign.content.payload
+        return 0.0 if payload is None else payload.percent / 100.0
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        sigma = {gain.drive: float(np.hypot(gain.relative_sigma, self.weighed)) for gain in self.answered}
+        found = [
+            f"{gain.drive} {100.0 * ((gain.factor or 0.0) - 1.0):+.1f} ± {100.0 * REACH * sigma[gain.drive]:.1f} %"
+            for gain in self.answered
+        ]
+        refused = [gain.drive for gain in self.result.gains if not gain.answered]
+        sentence = f"Gains differ from the believed ones by {', '.join(found)}" if found else "No gain is answered"
+        return sentence + (f"; refused: {', '.join(refused)}" if found and refused else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to plain data as in gains.json."""
+        return gains_data(self)
+
+    def __repr__(self) -> str:
+        return f"<IdentifiedGains of {self.read.robot.name}: {self.headline}>"
+
+
+@one_blas_thread()
+def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedGains:
+    """Identify the drives' gains from a campaign's runs; ExcitorError where nothing sets or shows their scale."""
+    check_load(campaign)
+    read = read_gain_runs(campaign, tell)
+    settings = campaign.content.gains
+    rows = Rows(dead_zone=dead_zone(campaign))
+    try:
+        system = gains.gain_system(read.robot, read.runs, read.laws, rows=rows)
+    except ValueError as error:
+        raise ExcitorError(f"{campaign.folder / CAMPAIGN}: {error}") from None
+    plain = gains.known_load_fit(system)
+    check_scale(campaign, system, plain)
+    trust = gains.Trust(settings.gap, settings.relative_sigma_percent / 100.0, ratio=settings.essential_ratio)
+    result = gains.drive_gains(system, trust)
+    findings = (*order_findings(campaign, read), *disagreements(read, result), *loss_findings(read.robot))
+    for finding in findings:
+        tell(f"{finding.level}: {finding}")
+    return IdentifiedGains(campaign, read, result, gains.known_load_fit(result.system), findings)
+
+
+def check_load(campaign: OpenCampaign) -> None:
+    """Refuse a campaign without a weighed load, or whose load is surely in another unit."""
+    content, path = campaign.content, campaign.folder / CAMPAIGN
+    if content.payload is None:
+        raise InvalidCampaign(path, [f"payload: is missing; {WEIGH}"])
+    if content.gains.known != "mass" and "center" not in content.payload.model_fields_set:
+        raise InvalidCampaign(path, [f'gains.known: is "{content.gains.known}", but [payload] states no center'])
+    if content.gains.known == "all" and not any(content.payload.inertia):
+        raise InvalidCampaign(path, ['gains.known: is "all", but [payload] states no inertia'])
+    odd = [one.sentence for one in suspicions(loaded(campaign.robot, content.payload)) if one.where == "payload"]
+    if odd and content.payload.mass > 100.0:
+        grams = f"; if {content.payload.mass:g} is in grams, write mass = {1e-3 * content.payload.mass:g}"
+        raise InvalidCampaign(path, [f"payload.mass: {odd[0]}{grams}"])
+
+
+def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainRuns:
+    """Read every moving run for its motion, and again for its drives' signals, which no law has changed."""
+    content, bare = campaign.content, replace(campaign.robot, payload=None)
+    believed = bare if bare.drive.has_current_law else in_amperes(bare)
+    carrying = loaded(believed, content.payload)
+    moving = [run for run in content.run if not run.static]
+    if len(moving) < 2:
+        count = f"{len(moving)} run{'s' * (len(moving) != 1)}"
+        sentence = f"run: there is {count} of motion; gains need one without and one with the weighed load"
+        raise InvalidCampaign(campaign.folder / CAMPAIGN, [sentence])
+    if content.processing.lowpass_hz is None and any(run.program is None for run in moving):
+        settled = settle(replace(campaign, robot=believed))[0]
+        campaign = replace(campaign, content=settled.content, band=settled.band)
+        moving = [run for run in campaign.content.run if not run.static]
+    load = known_load(campaign, carrying)
+    laws_robot = replace(believed, drive=replace(believed.drive, torque_from_current=_unit_law(believed)))
+    runs, samples, alignments = [], {}, {}
+    for run in moving:
+        on = is_loaded(campaign, run)
+        aligned = read_run_aligned(_about(campaign, carrying if on else believed), run, unknown_load=True)[1]
+        signals = replace(laws_robot, payload=carrying.payload if on else None)
+        found, _ = read_run_aligned(_about(campaign, signals), run, unknown_load=True, found=aligned)
+        if found.static:
+            continue
+        v = motor_torques(believed, found.tau)
+        runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, thinning(campaign, found)))
+        samples[run.name] = found
+        alignments |= {} if aligned is None else {run.name: aligned}
+    tell(f"read {len(runs)} runs, {sum(run.load is not None for run in runs)} of them with the load")
+    for sentence in filter_sentences(samples):
+        tell(sentence)
+    kind = kind_of_signals(campaign, moving)
+    laws = believed_laws(campaign, kind, runs)
+    steps = tuple(step for found in samples.values() for step in found.steps)
+    return GainRuns(bare, kind, laws, tuple(runs), samples, steps, alignments)
+
+
+ALLOWED = ("wrong unit", "payload", "torque scale")  # causes that gains which are off explain
+
+
+def _about(campaign: OpenCampaign, robot: Robot) -> OpenCampaign:
+    """Read with a robot; alignment's torque checks are of believed gains, and do not refuse."""
+    identify = campaign.content.identify
+    allowed = identify.model_copy(update={"allow": [*identify.allow, *ALLOWED]})
+    return replace(campaign, robot=robot, content=campaign.content.model_copy(update={"identify": allowed}))
+
+
+def _unit_law(robot: Robot) -> FloatArray:
+    return np.tile([0.0, 1.0, 0.0, 0.0], (robot.n_joints, 1))
+
+
+def known_load(campaign: OpenCampaign, carrying: Robot) -> gains.KnownLoad:
+    """The weighed body, in the frame of the link that carries it."""
+    payload = carrying.payload
+    assert payload is not None
+    known = known_of_load(campaign.content.gains.known)
+    return gains.KnownLoad(f"{payload.phi[9]:g} kg", payload.link, np.where(known, payload.phi, 0.0), known)
+
+
+def thinning(campaign: OpenCampaign, found: Samples) -> Decimation:
+    """Thin a run: whole periods by their spectrum, which nothing leaks out of; others as campaign.toml says."""
+    cutoffs = [float(step.settings["cutoff_hz"]) for step in found.steps if "cutoff_hz" in step.settings]
+    rate = max(RATE, 5.0 * max(cutoffs, default=0.0))
+    count = round(len(found.motion) / found.sample_rate_hz * rate)
+    if any(step.name == "average periods" for step in found.steps):
+        return (lambda x: x) if count >= len(found.motion) else (lambda x: scipy.signal.resample(x, count, axis=0))
+    stages = tuple(campaign.content.processing.decimate)
+    if not stages and (factor := int(found.sample_rate_hz / rate)) > 1:
+        stages = (factor,) if factor <= 13 else (max(2, factor // 10), 10)
+    return lambda x: decimate(x, stages) if stages else x
+
+
+def kind_of_signals(campaign: OpenCampaign, runs: Sequence[Run]) -> str:
+    """Find what the logs hold of the drives: currents, or torques by the controller's own gains."""
+    kinds = set()
+    for run in runs:
+        target = "" if run.program is None else run.program.partition("/")[0]
+        declared = campaign.content.log or declared_by(target, campaign.robot)
+        kinds |= {entry.kind for entry in declared.signals if entry.kind in ("torque", "current")}
+    if len(kinds) != 1:
+        raise ExcitorError(f"logs hold {' and '.join(sorted(kinds)) or 'no torques'}; expected one kind in all runs")
+    return str(kinds.pop())
+
+
+def believed_laws(campaign: OpenCampaign, kind: str, runs: Sequence[gains.DriveRun]) -> tuple[gains.Law, ...]:
+    """Laws as believed: of torques the factor 1; of currents the robot file's, else as the prior model's torques."""
+    robot, powers = replace(campaign.robot, payload=None), tuple(campaign.content.gains.powers)
+    if kind == "torque":
+        return tuple(gains.Law((1,), np.ones(1)) for _ in robot.joint_names)
+    if robot.drive.has_current_law:
+        law = robot.drive.torque_from_current
+        own = [powers or tuple(int(k) for k in np.flatnonzero(row)) for row in law]
+        return tuple(
+            gains.Law(terms, np.array([row[k] if k < len(row) else 0.0 for k in terms]))
+            for terms, row in zip(own, law, strict=True)
+        )
+    bare = [run for run in runs if run.load is None] or list(runs)
+    v = np.concatenate([run.signal for run in bare])
+    tau = np.concatenate([motor_torques(robot, inverse_dynamics(robot, run.motion)) for run in bare])
+    rough = np.sum(v * tau, axis=0) / np.maximum(np.sum(v * v, axis=0), 1e-300)
+    weak = [name for name, g in zip(robot.joint_names, rough, strict=True) if not g > 0.0]
+    if weak:
+        raise ExcitorError(
+            f"{robot.name}: the file states no current law, and the prior model's torques suggest none for "
+            f"{', '.join(weak)}; state torque_from_current under [drive], right to a few tens of percent"
+        )
+    terms = powers or (1,)
+    return tuple(gains.Law(terms, np.where(np.array(terms) == 1, g, 0.0)) for g in rough)
+
+
+def check_scale(campaign: OpenCampaign, system: gains.GainSystem, plain: gains.GainFit) -> None:
+    """Refuse runs that were exchanged, and a mass in another unit: all gains tell it alike."""
+    found = [gains.factor_of(system, plain, j) for j in system.drives]
+    sure = [factor for factor, relative in found if relative < SURE]
+    path = campaign.folder / CAMPAIGN
+    if sure and max(sure) < 0.0:
+        raise InvalidCampaign(
+            path,
+            [
+                "run: all gains come out negative, so the runs with and without the load seem to be exchanged; check "
+                "`loaded` of each [[run]], or which program each log is of"
+            ],
+        )
+    if sure and min(sure) > 50.0:
+        mass = campaign.content.payload.mass if campaign.content.payload else 0.0
+        grams = f"; if {mass:g} is in grams, write mass = {1e-3 * mass:g}"
+        raise InvalidCampaign(path, [f"payload.mass: all gains come out {np.median(sure):.3g} times too large{grams}"])
+
+
+def order_findings(campaign: OpenCampaign, read: GainRuns) -> Iterator[Finding]:
+    """Find whether linear drift cancels: bare and loaded runs are made at the same time on average."""
+    names = [run.name for run in read.runs]
+    if (campaign.folder / DESIGN).is_file():
+        order = [str(name) for name in read_design(campaign.folder)["order"]]
+        missing = [name for name in order if name not in names]
+        if set(names) <= set(order) and missing:
+            remedy = "record all runs, or expect gains that are off by what friction drifted"
+            sentence = f"the runs {', '.join(missing)} of the plan have no log, so that drift does not cancel"
+            yield Finding("doubtful", "order", sentence, remedy, {"missing": ", ".join(missing)})
+            return
+        names = sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+    on = np.array([next(run for run in read.runs if run.name == name).load is not None for name in names])
+    place = np.arange(len(names), dtype=float)
+    off = abs(float(place[on].mean() - place[~on].mean())) if on.any() and not on.all() else 0.0
+    if off > 0.5:
+        listed = ", ".join("loaded" if one else "bare" for one in on)
+        remedy = "make them in the order bare, loaded, loaded, bare"
+        sentence = f"the runs are {listed} in this order, so that what friction drifts meanwhile counts as load"
+        yield Finding("doubtful", "order", sentence, remedy, {"order": listed})
+
+
+def disagreements(read: GainRuns, result: gains.DriveGains) -> Iterator[Finding]:
+    """Find runs that one model of all runs explains much worse than a model of their own: another robot or load."""
+    system, fit = result.system, result.fit
+    y = system.V @ fit.gains - system.known
+    weight = 1.0 / fit.noise[system.drive]
+    n = system.n_robot
+    for k, run in enumerate(read.runs):
+        rows = system.run == k
+        if not rows.any():
+            continue
+        W, target = system.W[rows] * weight[rows, None], y[rows] * weight[rows]
+        left = target - W @ fit.parameters
+        norms = np.linalg.norm(W[:, :n], axis=0)
+        own = W[:, :n] / np.where(norms > 0.0, norms, 1.0)
+        alone = (target + system.known[rows] * weight[rows]) - own @ np.linalg.lstsq(
+            own, target + system.known[rows] * weight[rows], rcond=1e-9
+        )[0]
+        ratio = float(np.linalg.norm(left) / max(np.linalg.norm(alone), 1e-300))
+        if ratio > APART:
+            sentence = f"run {run.name!r} is explained {ratio:.2g} times worse with all others than by itself"
+            remedy = "check that all runs are of one robot, with one and the same load, and as warm"
+            yield Finding("doubtful", "runs disagree", sentence, remedy, {"run": run.name, "ratio": ratio})
+
+
+def loss_findings(robot: Robot) -> Iterator[Finding]:
+    """Remark that gears lose torque, which counts with the gain."""
+    lossy = [name for name, R in zip(robot.joint_names, robot.drive.efficiency, strict=True) if R < 1.0]
+    if lossy:
+        sentence = f"gears of {', '.join(lossy)} lose torque by load, which the gains' model has not"
+        yield Finding("doubtful", "gear losses", sentence, "expect gains to be off by a few percent", {})
+
+
+def gains_data(result: IdentifiedGains) -> dict[str, Any]:
+    """Write gains as plain data."""
+    read, found = result.read, result.result
+    content = result.campaign.content
+    return {
+        "schema": 1,
+        "kind": "excitor gains",
+        "robot": read.robot.name,
+        "signals": read.kind,
+        "headline": result.headline,
+        "load": {
+            "mass": None if content.payload is None else content.payload.mass,
+            "sigma_percent": 100.0 * result.weighed,
+            "known": content.gains.known,
+        },
+        "drives": [drive_data(result, j) for j in range(len(found.gains))],
+        "gap": finite(found.fit.gap),
+        "gap_of_all": finite(found.gap_of_all),
+        "gap_of_columns": finite(found.gap_of_columns),
+        "least_gap": found.settings.gap,
+        "removed": list(found.removed),
+        "left_out": list(found.left_out),
+        "runs": [{"name": run.name, "loaded": run.load is not None} for run in read.runs],
+        "findings": findings_data(result.findings),
+        "law": law_lines(result),
+        "processing": steps_data(read.steps),
+        "provenance": provenance(result.campaign),
+    }
+
+
+def drive_data(result: IdentifiedGains, j: int) -> dict[str, Any]:
+    """Write one drive's answer beside what was believed, and what least squares would have given."""
+    gain, law, found = result.result.gains[j], result.read.laws[j], result.result
+    plain = gains.factor_of(found.system, result.plain, j)[0] if j in found.system.drives else None
+    relative = float(np.hypot(gain.relative_sigma, result.weighed))
+    factor = gain.factor
+    values = None if gain.values is None else gain.values.tolist()
+    spread = None
+    if gain.values is not None and gain.sigma is not None:
+        spread = np.hypot(gain.sigma, result.weighed * np.abs(gain.values)).tolist()
+    interval = None if factor is None else [factor * (1.0 - REACH * relative), factor * (1.0 + REACH * relative)]
+    return {
+        "drive": gain.drive,
+        "answered": gain.answered,
+        "reason": gain.reason,
+        "powers": list(law.powers),
+        "believed": law.prior.tolist(),
+        "values": values,
+        "sigma": spread,
+        "factor": factor,
+        "relative_sigma": finite(relative),
+        "interval": interval,
+        "least_squares": finite(plain),
+        "load_share": gain.share,
+    }
+
+
+def law_lines(result: IdentifiedGains) -> dict[str, Any] | None:
+    """Write the law of every motor, N m/A, and its relative deviation; None where a refused one has no believed law.
+
+    Torques that a controller computed by gains of its own are corrected alike; its logs need `scale` as well.
+    """
+    robot, found = result.read.robot, result.result.gains
+    known = robot.drive.torque_from_current
+    stated = robot.drive.current_sigma
+    law, sigma = [], []
+    for j, gain in enumerate(found):
+        row = known[j].copy()
+        if gain.values is not None and result.read.kind == "torque":
+            row = row * float(gain.values[0])
+        elif gain.values is not None:
+            row = np.zeros(4)
+            row[list(result.read.laws[j].powers)] = gain.values
+        own = float(np.hypot(gain.relative_sigma, result.weighed))
+        law.append([float(x) for x in row])
+        sigma.append(own if gain.answered else float(stated[j]) if stated is not None else UNCERTAIN)
+    if not np.isfinite(law).all() or not result.answered:
+        return None
+    return {"torque_from_current": law, "torque_from_current_sigma": [float(f"{x:.3g}") for x in sigma]}
+
+
+def overlay_text(result: IdentifiedGains) -> str:
+    """Write a robot file that puts the identified law over the robot; empty where there is none to write."""
+    law = law_lines(result)
+    if law is None:
+        return ""
+    source = result.campaign.content.robot
+    base = source if source in catalog_names() else Path(source).as_posix()
+    rows = ",\n".join(f"  [{', '.join(f'{x:.8g}' for x in row)}]" for row in law["torque_from_current"])
+    refused = [gain.drive for gain in result.result.gains if not gain.answered]
+    still = f"# Not answered, and as before: {', '.join(refused)}.\n" * bool(refused)
+    return (
+        f"# {result.headline}.\n# Written by excitor gains; name this file as the robot of later campaigns.\n"
+        f'base = "{base}"\n\n{still}[drive]\ntorque_from_current = [\n{rows},\n]\n'
+        f"torque_from_current_sigma = {law['torque_from_current_sigma']}\n"
+    )
+
+
+def scale_line(result: IdentifiedGains) -> str:
+    """Write what logs of torques need besides, to be read with the identified gains."""
+    if result.read.kind != "torque" or not result.answered:
+        return ""
+    factors = [1.0 if gain.values is None else float(f"{gain.values[0]:.6g}") for gain in result.result.gains]
+    return f"The logs hold torques by the controller's own gains: in [[log.signals]] write scale = {factors}"
+
+
+def gains_page(data: Mapping[str, Any], sentence: str = "") -> str:
+    """Write the page of gains, given as in gains.json."""
+    from excitor.experiments.report.html import page
+
+    context = {key: data[key] for key in ("robot", "headline", "load", "drives", "gap", "least_gap", "gap_of_all")}
+    context |= {key: data[key] for key in ("gap_of_columns", "removed", "left_out", "runs", "findings", "signals")}
+    version = data["provenance"]["excitor"]
+    return page("gains.html", context | {"scale": sentence, "version": version}, styles=("report.css",))
+
+
+def write_gains(result: IdentifiedGains) -> list[Path]:
+    """Write gains.json, gains.toml where a law is known, and the page, last."""
+    data, folder = gains_data(result), result.campaign.folder
+    texts = (json.dumps(data, indent=1, allow_nan=False) + "\n", overlay_text(result))
+    texts = (*texts, gains_page(data, scale_line(result)))
+    written = []
+    for name, text in zip(FILES, texts, strict=True):
+        if text:
+            write_atomically(folder / name, text)
+            written.append(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    return written
