@@ -8,6 +8,7 @@ robot declares (such as a paper's), or the Jacobian of a payload, with friction 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
 from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, independent_columns, random_motion
 from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.gram import gram_gradient, stack
 from excitor.robots.load_torques import carried_from_joints, driving_side, friction_columns, gear_losses, motor_speeds
@@ -417,8 +419,13 @@ class GainModel:
     columns: IntArray
 
     def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
-        """WᵀW of a population."""
-        return grams_one_by_one(self, (q, dq, ddq), n_samples)
+        """WᵀW of a population; NaN of motions that leave a closed chain's workspace."""
+        out = np.full((len(q), len(self.columns), len(self.columns)), np.nan)
+        for k, candidate in enumerate(zip(q, dq, ddq, strict=True)):
+            with suppress(AssemblyError):
+                W = self.observation(Motion(*(x[:, :n_samples].T for x in candidate)))
+                out[k] = W.T @ W
+        return out
 
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Gradient by the motion, by central differences."""

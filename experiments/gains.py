@@ -155,7 +155,8 @@ def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainR
     runs, samples, alignments = [], {}, {}
     for run in moving:
         on = is_loaded(campaign, run)
-        aligned = read_run_aligned(_about(campaign, carrying if on else believed), run, unknown_load=True)[1]
+        planned = _about(campaign, carrying if on else believed)
+        aligned = None if run.program is None else read_run_aligned(planned, run, unknown_load=True)[1]
         signals = replace(laws_robot, payload=carrying.payload if on else None)
         found, _ = read_run_aligned(_about(campaign, signals), run, unknown_load=True, found=aligned)
         if found.static:
@@ -180,7 +181,8 @@ def _about(campaign: OpenCampaign, robot: Robot) -> OpenCampaign:
     """Read with a robot; alignment's torque checks are of believed gains, and do not refuse."""
     identify = campaign.content.identify
     allowed = identify.model_copy(update={"allow": [*identify.allow, *ALLOWED]})
-    return replace(campaign, robot=robot, content=campaign.content.model_copy(update={"identify": allowed}))
+    changed = {"identify": allowed, "task": "gains"}  # no stated load is subtracted
+    return replace(campaign, robot=robot, content=campaign.content.model_copy(update=changed))
 
 
 def _unit_law(robot: Robot) -> FloatArray:
