@@ -331,7 +331,9 @@ class Design(Table):
         if self.further and (self.model == "load" or self.excitation == "torque"):
             raise ValueError('further goes with excitation = "fourier", and with model = "dynamic" or "power"')
         if self.model in ("load", "gains") and self.criterion != "condition":
-            raise ValueError(f'criterion is "{self.criterion}"; model = "{self.model}" goes with criterion = "condition"')
+            raise ValueError(
+                f'criterion is "{self.criterion}"; model = "{self.model}" goes with criterion = "condition"'
+            )
         if self.model == "load" and self.schedule == "locked-sequence":
             raise ValueError('schedule is "locked-sequence", whose runs move different joints; model = "load" does not')
         if (self.criterion == "path") != (self.task is not None):
@@ -601,7 +603,9 @@ def planning_problems(content: Campaign) -> list[str]:
         if content.payload is None:
             problems.append(f"payload: is missing; {WEIGH}")
         if content.design.schedule != "payload-pair":
-            problems.append(f'design.schedule: is {content.design.schedule!r}; with task = "gains" it is "payload-pair"')
+            problems.append(
+                f'design.schedule: is {content.design.schedule!r}; with task = "gains" it is "payload-pair"'
+            )
         return problems
     if content.payload is None:
         problems.append("payload: is missing; state a guess of the load, which the motions are planned with")

@@ -166,7 +166,9 @@ def announce_compilation() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
-    task: Annotated[Task, typer.Option(help="What to identify: the arm, what it carries, or its drives' gains.")] = "arm",
+    task: Annotated[
+        Task, typer.Option(help="What to identify: the arm, what it carries, or its drives' gains.")
+    ] = "arm",
     prior: Annotated[Where, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """Drive gains from runs without and with a weighed load: reading, estimate, answer, and the robot file that holds it.
 
-The runs are those of a gains campaign, of a `schedule = "payload-pair"`, or any logs whose [[run]] says whether the load
-was on. Signals are motors' currents, or torques that the controller computed from them by gains of its own.
+The runs are those of a gains campaign, of a `schedule = "payload-pair"`, or any logs whose [[run]] says whether the
+load was on. Signals are motors' currents, or torques that the controller computed from them by gains of its own.
 """
 
 import json
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.signal
 
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import FILE as CAMPAIGN
@@ -26,10 +25,9 @@ from excitor.experiments.setup import loaded
 from excitor.identify import drive_gains as gains
 from excitor.identify.currents import in_amperes
 from excitor.identify.diagnose import Finding
-from excitor.identify.regression import Decimation, Rows
+from excitor.identify.regression import Decimation, Rows, near_reversals
 from excitor.identify.samples import Samples, Step
-from excitor.identify.signals import decimate
-from excitor.robots.arrays import FloatArray, finite, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import motor_torques
@@ -40,7 +38,9 @@ from excitor.robots.robot import Robot
 FILES = ("gains.json", "gains.toml", "gains.html")
 REACH = 1.959963984540054  # standard deviations of a 95 % interval
 UNCERTAIN = 0.1  # relative, of a maker's gain that is not answered, where the robot file states nothing else
-RATE = 20.0  # rows a second of averaged periods, or five times the low-pass
+RATE = 20.0  # rows a second: columns and signals are averaged alike, and the gap is of each row's noise
+NEAR = 3  # samples about a reversal, whose instant the log shows no better
+DELAY, MOST_DELAYS = 0.002, 6  # s: steps of the search for the delay, and how many
 SURE = 0.2  # relative σ of a factor that says which way runs were loaded, and in which unit the mass is
 APART = 3.0  # times what a run's own model leaves, that one model of all runs may leave in it
 Tell = Callable[[str], None]
@@ -57,6 +57,8 @@ class GainRuns:
     samples: Mapping[str, Samples]
     steps: tuple[Step, ...]
     alignments: Mapping[str, Alignment]
+    rate: float  # Hz, of the samples
+    delay: float = 0.0  # s, of signals behind the motion
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -104,13 +106,12 @@ class IdentifiedGains:
 def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedGains:
     """Identify the drives' gains from a campaign's runs; ExcitorError where nothing sets or shows their scale."""
     check_load(campaign)
-    read = read_gain_runs(campaign, tell)
-    settings = campaign.content.gains
-    rows = Rows(dead_zone=dead_zone(campaign))
+    settings, rows = campaign.content.gains, Rows(dead_zone=dead_zone(campaign))
     try:
-        system = gains.gain_system(read.robot, read.runs, read.laws, rows=rows)
+        read, system = timed(read_gain_runs(campaign, tell), rows)
     except ValueError as error:
         raise ExcitorError(f"{campaign.folder / CAMPAIGN}: {error}") from None
+    tell(f"signals show torques {1e3 * read.delay:.2g} ms late")
     plain = gains.known_load_fit(system)
     check_scale(campaign, system, plain)
     trust = gains.Trust(settings.gap, settings.relative_sigma_percent / 100.0, ratio=settings.essential_ratio)
@@ -119,6 +120,41 @@ def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ident
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     return IdentifiedGains(campaign, read, result, gains.known_load_fit(result.system), findings)
+
+
+def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
+    """Find the delay of signals behind the motion that leaves the least residual, one for all; and the equations.
+
+    Half the logarithm of the likelihood, Σ n_j log s_j, is a parabola about its least value.
+    """
+    made: dict[float, tuple[GainRuns, gains.GainSystem, float]] = {}
+
+    def cost(delay: float) -> float:
+        runs = tuple(replace(run, signal=_earlier(run.signal, delay * read.rate)) for run in read.runs)
+        system = gains.gain_system(read.robot, runs, read.laws, rows=rows)
+        noise = gains.known_load_fit(system).noise
+        value = float(np.sum(np.log(noise[system.drive])))
+        made[delay] = replace(read, runs=runs, delay=delay), system, value
+        return value
+
+    at, step = 0.0, DELAY
+    for _ in range(MOST_DELAYS):
+        trials = [at - step, at, at + step]
+        costs = [made[d][2] if d in made else cost(d) for d in trials]
+        best = int(np.argmin(costs))
+        at = trials[best]
+        if best == 1:
+            break
+    if best == 1:
+        a, b, c = costs
+        cost(at := at + 0.5 * step * (a - c) / max(a - 2.0 * b + c, 1e-300))
+    return made[at][:2]
+
+
+def _earlier(x: FloatArray, samples: float) -> FloatArray:
+    """Shift signals to earlier by a part of a sample, linearly."""
+    t = np.arange(len(x), dtype=float)
+    return np.array([np.interp(t + samples, t, column) for column in x.T]).T
 
 
 def check_load(campaign: OpenCampaign) -> None:
@@ -152,17 +188,19 @@ def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainR
         moving = [run for run in campaign.content.run if not run.static]
     load = known_load(campaign, carrying)
     laws_robot = replace(believed, drive=replace(believed.drive, torque_from_current=_unit_law(believed)))
-    runs, samples, alignments = [], {}, {}
+    runs, samples = [], {}
+    alignments: dict[str, Alignment] = {}
     for run in moving:
         on = is_loaded(campaign, run)
         planned = _about(campaign, carrying if on else believed)
         aligned = None if run.program is None else read_run_aligned(planned, run, unknown_load=True)[1]
         signals = replace(laws_robot, payload=carrying.payload if on else None)
-        found, _ = read_run_aligned(_about(campaign, signals), run, unknown_load=True, found=aligned)
+        still = None if aligned is None else replace(aligned, delay=0.0)  # it is found with the gains
+        found, _ = read_run_aligned(_about(campaign, signals), run, unknown_load=True, found=still)
         if found.static:
             continue
         v = motor_torques(believed, found.tau)
-        runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, thinning(campaign, found)))
+        runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, *thinned(bare, found)))
         samples[run.name] = found
         alignments |= {} if aligned is None else {run.name: aligned}
     tell(f"read {len(runs)} runs, {sum(run.load is not None for run in runs)} of them with the load")
@@ -171,7 +209,8 @@ def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainR
     kind = kind_of_signals(campaign, moving)
     laws = believed_laws(campaign, kind, runs)
     steps = tuple(step for found in samples.values() for step in found.steps)
-    return GainRuns(bare, kind, laws, tuple(runs), samples, steps, alignments)
+    rate = min(found.sample_rate_hz for found in samples.values())
+    return GainRuns(bare, kind, laws, tuple(runs), samples, steps, alignments, rate)
 
 
 ALLOWED = ("wrong unit", "payload", "torque scale")  # causes that gains which are off explain
@@ -190,24 +229,22 @@ def _unit_law(robot: Robot) -> FloatArray:
 
 
 def known_load(campaign: OpenCampaign, carrying: Robot) -> gains.KnownLoad:
-    """The weighed body, in the frame of the link that carries it."""
+    """Build the weighed body, in the frame of the link that carries it."""
     payload = carrying.payload
     assert payload is not None
     known = known_of_load(campaign.content.gains.known)
     return gains.KnownLoad(f"{payload.phi[9]:g} kg", payload.link, np.where(known, payload.phi, 0.0), known)
 
 
-def thinning(campaign: OpenCampaign, found: Samples) -> Decimation:
-    """Thin a run: whole periods by their spectrum, which nothing leaks out of; others as campaign.toml says."""
-    cutoffs = [float(step.settings["cutoff_hz"]) for step in found.steps if "cutoff_hz" in step.settings]
-    rate = max(RATE, 5.0 * max(cutoffs, default=0.0))
-    count = round(len(found.motion) / found.sample_rate_hz * rate)
-    if any(step.name == "average periods" for step in found.steps):
-        return (lambda x: x) if count >= len(found.motion) else (lambda x: scipy.signal.resample(x, count, axis=0))
-    stages = tuple(campaign.content.processing.decimate)
-    if not stages and (factor := int(found.sample_rate_hz / rate)) > 1:
-        stages = (factor,) if factor <= 13 else (max(2, factor // 10), 10)
-    return lambda x: decimate(x, stages) if stages else x
+def thinned(robot: Robot, found: Samples) -> tuple[Decimation, BoolArray]:
+    """Average blocks of samples, which spread nothing; and mark samples about reversals, (n_samples, n_joints)."""
+    factor = max(1, int(found.sample_rate_hz / RATE))
+
+    def mean(x: FloatArray) -> FloatArray:
+        n = len(x) // factor
+        return np.asarray(x[: n * factor].reshape(n, factor, *x.shape[1:]).mean(axis=1))
+
+    return mean, near_reversals(robot, found.motion.dq, found.sample_rate_hz, within=NEAR / found.sample_rate_hz)
 
 
 def kind_of_signals(campaign: OpenCampaign, runs: Sequence[Run]) -> str:
@@ -330,6 +367,7 @@ def gains_data(result: IdentifiedGains) -> dict[str, Any]:
         "kind": "excitor gains",
         "robot": read.robot.name,
         "signals": read.kind,
+        "torque_delay_s": read.delay,
         "headline": result.headline,
         "load": {
             "mass": None if content.payload is None else content.payload.mass,

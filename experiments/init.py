@@ -25,7 +25,6 @@ from excitor.robots.files.write import key_of, quoted, toml_text
 from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
-
 Task = Literal["arm", "payload", "gains"]
 
 

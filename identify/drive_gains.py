@@ -6,7 +6,7 @@ gap: below its limit more than one vector solves the equations about as well. Th
 left out, if that is enough; else the drives whose gains the data do not determine, one by one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ STEPS = 20  # reweightings; three to six are usual
 FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
 SETTLED = 1e-10  # relative change of the noise that ends them
 ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
+PART = 1e-3  # of what a thinned row is made of, that may be left out
 SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
@@ -530,6 +531,7 @@ class DriveRun:
     signal: FloatArray  # (n_samples, n_drives): current references, or what else torque follows from
     load: KnownLoad | None = None
     thin: Decimation | None = None  # of this run, instead of that of all
+    left_out: BoolArray | None = None  # (n_samples, n_joints): about reversals of friction
 
     def __post_init__(self) -> None:
         freeze(self, signal=" ".join(str(size) for size in self.motion.q.shape))
@@ -647,7 +649,10 @@ def _block(
     thin = run.thin or rows.decimate or (lambda x: x)
     W, known = _motor_columns(robot, run, loads, thin)
     V, slope = _signals(laws, run.signal, thin)
-    drive, sample = np.nonzero(_moving(robot, thin(run.motion.dq), rows.dead_zone).T)
+    moves = _moving(robot, thin(run.motion.dq), rows.dead_zone)
+    if run.left_out is not None:
+        moves &= thin(_coupled(robot, run.left_out, np.any).astype(float)) < PART
+    drive, sample = np.nonzero(moves.T)
     own = np.repeat(np.arange(len(laws)), [len(law.powers) for law in laws])[None, :] == drive[:, None]
     return {
         "W": W[sample, drive],
@@ -695,9 +700,13 @@ def _moving(robot: Robot, dq: FloatArray, dead_zone: FloatArray | None) -> BoolA
     """Mark the rows of drives all of whose joints move, (n_samples, n_drives)."""
     if dead_zone is None:
         return np.ones(dq.shape, dtype=bool)
-    fast = np.abs(dq) > dead_zone
+    return _coupled(robot, np.abs(dq) > dead_zone, np.all)
+
+
+def _coupled(robot: Robot, joints: BoolArray, whether: Callable[..., BoolArray]) -> BoolArray:
+    """Combine marks of joints, (n_samples, n_joints), to those of the drives that move them."""
     coupled = np.abs(np.linalg.inv(robot.drive.motor_from_joint).T) > 0.0
-    return np.array([fast[:, joints].all(axis=1) for joints in coupled]).T
+    return np.array([whether(joints[:, own], axis=1) for own in coupled]).T
 
 
 def _signals(laws: Sequence[Law], signal: FloatArray, thin: Decimation) -> tuple[FloatArray, FloatArray]:
