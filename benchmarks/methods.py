@@ -185,7 +185,10 @@ lowpass_hz = 15.0
 """
 
 
-def hexapod(folder: Path, seed: int) -> Draw:
+SLIDERS = np.array([1.2 + 0.05 * k for k in range(6)])  # kg
+
+
+def hexapod(folder: Path, seed: int, sliders: FloatArray = SLIDERS) -> Draw:
     """Write logs of a bare and a loaded hexapod, and identify its gains without a plan."""
     robot, rng = load(HEXAPOD_FILE), np.random.default_rng([seed, 0x68])
     true = robot.drive.torque_from_current[:, 1] * (1.0 + GAINS_OFF * rng.choice([-1.0, 1.0], 6))
@@ -196,7 +199,7 @@ def hexapod(folder: Path, seed: int) -> Draw:
     center = np.array([0.01, -0.02, 0.04]) * (1.0 + 0.3 * rng.uniform(-1.0, 1.0, 3))
     x, dx, ddx = platform_motion(rng)
     for name, mass in (("bare", 0.0), ("loaded", BODY), ("loaded again", BODY), ("bare again", 0.0)):
-        q, forces = hexapod_forces(robot, (x, dx, ddx), mass, center)
+        q, forces = hexapod_forces(robot, (x, dx, ddx), mass, center, sliders)
         current = with_noise(forces, rng, white=np.full(6, 0.8), slow=np.full(6, 0.05)) / true
         rows = np.column_stack([np.arange(len(q)) / RATE, q + rng.normal(scale=1e-6, size=q.shape), current])
         header = ",".join(["t", *(word.strip('"') for word in names)])
@@ -220,17 +223,21 @@ def platform_motion(rng: np.random.Generator) -> tuple[FloatArray, FloatArray, F
 
 
 def hexapod_forces(
-    robot: Any, motion: tuple[FloatArray, FloatArray, FloatArray], mass: float, center: FloatArray
+    robot: Any,
+    motion: tuple[FloatArray, FloatArray, FloatArray],
+    mass: float,
+    center: FloatArray,
+    sliding: FloatArray = SLIDERS,
 ) -> tuple[FloatArray, FloatArray]:
     """Positions of the sliders and the forces of their drives, (n_samples, 6) each: m a = Σ f n, İω = Σ r × f n."""
     x, g = motion[0], np.array([0.0, 0.0, -9.81])
     assert isinstance(robot.mechanism, ClosedLoop)
     h = 1e-4
 
-    def sliders(shift: float) -> FloatArray:
+    def slid(shift: float) -> FloatArray:
         return inverse_geometry(robot.mechanism, x + shift * motion[1] + 0.5 * shift**2 * motion[2])
 
-    q, before, after = sliders(0.0), sliders(-h), sliders(h)
+    q, before, after = slid(0.0), slid(-h), slid(h)
     dq, ddq = (after - before) / (2.0 * h), (after - 2.0 * q + before) / h**2
     R = turned(x[:, 3:])
     later, sooner = (turned(x[:, 3:] + s * h * motion[1][:, 3:] + 0.5 * h**2 * motion[2][:, 3:]) for s in (1.0, -1.0))
@@ -254,7 +261,6 @@ def hexapod_forces(
         n[:, k] = rod / np.linalg.norm(rod, axis=1)[:, None]
         J[:, :, k] = np.hstack([n[:, k], np.cross(arm, n[:, k])])
     push = np.linalg.solve(J, wrench[:, :, None])[:, :, 0]
-    sliding = np.array([1.2 + 0.05 * k for k in range(6)])
     drag = np.array([30, 32, 28, 31, 29, 33]) * dq + np.array([9, 10, 8.5, 9.5, 9, 10.5]) * np.sign(dq)
     return q, sliding * (ddq + 9.81) + push * n[:, :, 2] + drag
 

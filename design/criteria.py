@@ -453,7 +453,7 @@ def gain_model(robot: Robot, columns: IntArray, *, known: BoolArray, moving: Boo
 
 
 def _gain_blocks(model: GainModel, motion: Motion) -> FloatArray:
-    """Stack [Y, Y_L, τ] of each motor, first without, then with the load, (2 n_samples, n_joints, n_columns)."""
+    """Stack [Y, Y_L, τ] of each motor, first without, then with the load, (n_samples, 2 n_joints, n_columns)."""
     robot, load = model.robot, model.robot.payload
     assert load is not None
     n, N = len(layout(robot)), carried_from_joints(robot)
@@ -468,7 +468,7 @@ def _gain_blocks(model: GainModel, motion: Motion) -> FloatArray:
     place = len(own) + len(part) + np.arange(len(drives))
     W[0][:, drives, place] = bare[:, drives]
     W[1][:, drives, place] = (bare + link @ load.phi)[:, drives]
-    return np.asarray((W * model.weights[:, None]).reshape(-1, *W.shape[2:]))
+    return np.asarray((W * model.weights[:, None]).swapaxes(0, 1).reshape(len(motion), -1, len(model.columns)))
 
 
 def carried_torques(robot: Robot, motion: Motion) -> FloatArray:
