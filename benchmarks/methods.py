@@ -1,8 +1,8 @@
 """Methods of the papers in a user's folder, end to end: gains of drives from runs with and without a weighed load.
 
 Arms and closed chains go from `init` to `excitor gains`, simulated in MuJoCo; a design is made once, seeds repeat
-simulate and gains. The hexapod's logs are written by dynamics of this file, and are read without a plan. Believed gains are 10 %
-off, up or down; of the load the mass alone is known.
+simulate and gains. The hexapod's logs are written by dynamics of this file, and are read without a plan. Believed gains
+are 10 % off, up or down; of the load the mass alone is known.
 """
 
 import json

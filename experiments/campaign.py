@@ -222,7 +222,7 @@ class DriveGains(Table):
     """What is known of a gains campaign's load, of its drives, and when a gain is answered."""
 
     known: Literal["mass", "center", "all"] = "mass"  # of [payload]; the rest only plans the motions
-    powers: Annotated[list[Annotated[int, Field(ge=0, le=5)]], Field(max_length=4)] = []  # of currents; none: the law's
+    powers: Annotated[list[Annotated[int, Field(ge=0, le=3)]], Field(max_length=4)] = []  # of currents; none: the law's
     gap: Annotated[FiniteFloat, Field(gt=1.0, le=1e3)] = 5.0  # least ratio of the last two singular values
     relative_sigma_percent: Percent = 1.0  # largest, but for the load's own doubt
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] = 30.0  # where the gap demands that parameters leave

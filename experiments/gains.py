@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import FILE as CAMPAIGN
-from excitor.experiments.campaign import WEIGH, InvalidCampaign, OpenCampaign, Run
+from excitor.experiments.campaign import WEIGH, InvalidCampaign, OpenCampaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import findings_data, provenance, steps_data
-from excitor.experiments.logs import dead_zone, declared_by, filter_sentences, is_loaded, read_run_aligned, settle
+from excitor.experiments.logs import dead_zone, is_loaded, read_run_aligned, settle
 from excitor.experiments.plan import known_of_load
 from excitor.experiments.setup import loaded
 from excitor.identify import drive_gains as gains
 from excitor.identify.currents import in_amperes
 from excitor.identify.diagnose import Finding
+from excitor.identify.log import CURRENT
 from excitor.identify.regression import Decimation, Rows, near_reversals
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -55,8 +55,6 @@ class GainRuns:
     laws: tuple[gains.Law, ...]  # believed
     runs: tuple[gains.DriveRun, ...]
     samples: Mapping[str, Samples]
-    steps: tuple[Step, ...]
-    alignments: Mapping[str, Alignment]
     rate: float  # Hz, of the samples
     delay: float = 0.0  # s, of signals behind the motion
 
@@ -96,10 +94,28 @@ class IdentifiedGains:
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data as in gains.json."""
-        return gains_data(self)
-
-    def __repr__(self) -> str:
-        return f"<IdentifiedGains of {self.read.robot.name}: {self.headline}>"
+        read, found, content = self.read, self.result, self.campaign.content
+        mass = None if content.payload is None else content.payload.mass
+        return {
+            "schema": 1,
+            "kind": "excitor gains",
+            "robot": read.robot.name,
+            "signals": read.kind,
+            "torque_delay_s": read.delay,
+            "headline": self.headline,
+            "load": {"mass": mass, "sigma_percent": 100.0 * self.weighed, "known": content.gains.known},
+            "drives": [drive_data(self, j) for j in range(len(found.gains))],
+            **{name: finite(getattr(found, name)) for name in ("gap_of_all", "gap_of_columns")},
+            "gap": finite(found.fit.gap),
+            "least_gap": found.settings.gap,
+            "removed": list(found.removed),
+            "left_out": list(found.left_out),
+            "runs": [{"name": run.name, "loaded": run.load is not None} for run in read.runs],
+            "findings": findings_data(self.findings),
+            "law": law_lines(self),
+            "processing": steps_data([step for samples in read.samples.values() for step in samples.steps]),
+            "provenance": provenance(self.campaign),
+        }
 
 
 @one_blas_thread()
@@ -157,60 +173,68 @@ def _earlier(x: FloatArray, samples: float) -> FloatArray:
     return np.array([np.interp(t + samples, t, column) for column in x.T]).T
 
 
+def _refused(campaign: OpenCampaign, sentence: str) -> InvalidCampaign:
+    return InvalidCampaign(campaign.folder / CAMPAIGN, [sentence])
+
+
 def check_load(campaign: OpenCampaign) -> None:
     """Refuse a campaign without a weighed load, or whose load is surely in another unit."""
-    content, path = campaign.content, campaign.folder / CAMPAIGN
-    if content.payload is None:
-        raise InvalidCampaign(path, [f"payload: is missing; {WEIGH}"])
-    if content.gains.known != "mass" and "center" not in content.payload.model_fields_set:
-        raise InvalidCampaign(path, [f'gains.known: is "{content.gains.known}", but [payload] states no center'])
-    if content.gains.known == "all" and not any(content.payload.inertia):
-        raise InvalidCampaign(path, ['gains.known: is "all", but [payload] states no inertia'])
-    odd = [one.sentence for one in suspicions(loaded(campaign.robot, content.payload)) if one.where == "payload"]
-    if odd and content.payload.mass > 100.0:
-        grams = f"; if {content.payload.mass:g} is in grams, write mass = {1e-3 * content.payload.mass:g}"
-        raise InvalidCampaign(path, [f"payload.mass: {odd[0]}{grams}"])
+    payload, known = campaign.content.payload, campaign.content.gains.known
+    if payload is None:
+        raise _refused(campaign, f"payload: is missing; {WEIGH}")
+    if known != "mass" and "center" not in payload.model_fields_set:
+        raise _refused(campaign, f'gains.known: is "{known}", but [payload] states no center')
+    if known == "all" and not any(payload.inertia):
+        raise _refused(campaign, 'gains.known: is "all", but [payload] states no inertia')
+    odd = [one.sentence for one in suspicions(loaded(campaign.robot, payload)) if one.where == "payload"]
+    if odd and payload.mass > 100.0:
+        raise _refused(campaign, f"payload.mass: {odd[0]}{_in_grams(payload.mass)}")
+
+
+def _in_grams(mass: float) -> str:
+    return f"; if {mass:g} is in grams, write mass = {1e-3 * mass:g}"
 
 
 def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainRuns:
     """Read every moving run for its motion, and again for its drives' signals, which no law has changed."""
-    content, bare = campaign.content, replace(campaign.robot, payload=None)
+    bare = replace(campaign.robot, payload=None)
     believed = bare if bare.drive.has_current_law else in_amperes(bare)
-    carrying = loaded(believed, content.payload)
-    moving = [run for run in content.run if not run.static]
-    if len(moving) < 2:
-        count = f"{len(moving)} run{'s' * (len(moving) != 1)}"
-        sentence = f"run: there is {count} of motion; gains need one without and one with the weighed load"
-        raise InvalidCampaign(campaign.folder / CAMPAIGN, [sentence])
-    if content.processing.lowpass_hz is None and any(run.program is None for run in moving):
+    carrying = loaded(believed, campaign.content.payload)
+    if campaign.content.processing.lowpass_hz is None and any(run.program is None for run in campaign.content.run):
         settled = settle(replace(campaign, robot=believed))[0]
         campaign = replace(campaign, content=settled.content, band=settled.band)
-        moving = [run for run in campaign.content.run if not run.static]
-    load = known_load(campaign, carrying)
-    laws_robot = replace(believed, drive=replace(believed.drive, torque_from_current=_unit_law(believed)))
+    moving = [run for run in campaign.content.run if not run.static]
+    if len(moving) < 2:
+        count = f"{len(moving)} run{'s' * (len(moving) != 1)}"
+        raise _refused(campaign, f"run: there is {count} of motion; gains need one without and one with the load")
+    assert carrying.payload is not None
+    known = known_of_load(campaign.content.gains.known)
+    phi = np.where(known, carrying.payload.phi, 0.0)
+    load = gains.KnownLoad(f"{phi[9]:g} kg", carrying.payload.link, phi, known)
+    unit = np.tile([0.0, 1.0, 0.0, 0.0], (bare.n_joints, 1))
+    signals = replace(believed, drive=replace(believed.drive, torque_from_current=unit))
     runs, samples = [], {}
-    alignments: dict[str, Alignment] = {}
     for run in moving:
         on = is_loaded(campaign, run)
         planned = _about(campaign, carrying if on else believed)
         aligned = None if run.program is None else read_run_aligned(planned, run, unknown_load=True)[1]
-        signals = replace(laws_robot, payload=carrying.payload if on else None)
         still = None if aligned is None else replace(aligned, delay=0.0)  # it is found with the gains
         found, _ = read_run_aligned(_about(campaign, signals), run, unknown_load=True, found=still)
-        if found.static:
-            continue
-        v = motor_torques(believed, found.tau)
-        runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, *thinned(bare, found)))
-        samples[run.name] = found
-        alignments |= {} if aligned is None else {run.name: aligned}
+        if not found.static:
+            v = motor_torques(believed, found.tau)
+            runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, *thinned(bare, found)))
+            samples[run.name] = found
     tell(f"read {len(runs)} runs, {sum(run.load is not None for run in runs)} of them with the load")
-    for sentence in filter_sentences(samples):
-        tell(sentence)
-    kind = kind_of_signals(campaign, moving)
-    laws = believed_laws(campaign, kind, runs)
-    steps = tuple(step for found in samples.values() for step in found.steps)
-    rate = min(found.sample_rate_hz for found in samples.values())
-    return GainRuns(bare, kind, laws, tuple(runs), samples, steps, alignments, rate)
+    kind, rate = kind_of(samples), min(found.sample_rate_hz for found in samples.values())
+    return GainRuns(bare, kind, believed_laws(campaign, kind, runs), tuple(runs), samples, rate)
+
+
+def kind_of(samples: Mapping[str, Samples]) -> str:
+    """Find what the logs hold of the drives: currents, or torques by the controller's own gains."""
+    currents = {any(step.name == CURRENT for step in found.steps) for found in samples.values()}
+    if len(currents) > 1:
+        raise ExcitorError("some logs hold currents and others torques; expected one kind in all runs")
+    return "current" if currents == {True} else "torque"
 
 
 ALLOWED = ("wrong unit", "payload", "torque scale")  # causes that gains which are off explain
@@ -224,18 +248,6 @@ def _about(campaign: OpenCampaign, robot: Robot) -> OpenCampaign:
     return replace(campaign, robot=robot, content=campaign.content.model_copy(update=changed))
 
 
-def _unit_law(robot: Robot) -> FloatArray:
-    return np.tile([0.0, 1.0, 0.0, 0.0], (robot.n_joints, 1))
-
-
-def known_load(campaign: OpenCampaign, carrying: Robot) -> gains.KnownLoad:
-    """Build the weighed body, in the frame of the link that carries it."""
-    payload = carrying.payload
-    assert payload is not None
-    known = known_of_load(campaign.content.gains.known)
-    return gains.KnownLoad(f"{payload.phi[9]:g} kg", payload.link, np.where(known, payload.phi, 0.0), known)
-
-
 def thinned(robot: Robot, found: Samples) -> tuple[Decimation, BoolArray]:
     """Average blocks of samples, which spread nothing; and mark samples about reversals, (n_samples, n_joints)."""
     factor = max(1, int(found.sample_rate_hz / RATE))
@@ -245,18 +257,6 @@ def thinned(robot: Robot, found: Samples) -> tuple[Decimation, BoolArray]:
         return np.asarray(x[: n * factor].reshape(n, factor, *x.shape[1:]).mean(axis=1))
 
     return mean, near_reversals(robot, found.motion.dq, found.sample_rate_hz, within=NEAR / found.sample_rate_hz)
-
-
-def kind_of_signals(campaign: OpenCampaign, runs: Sequence[Run]) -> str:
-    """Find what the logs hold of the drives: currents, or torques by the controller's own gains."""
-    kinds = set()
-    for run in runs:
-        target = "" if run.program is None else run.program.partition("/")[0]
-        declared = campaign.content.log or declared_by(target, campaign.robot)
-        kinds |= {entry.kind for entry in declared.signals if entry.kind in ("torque", "current")}
-    if len(kinds) != 1:
-        raise ExcitorError(f"logs hold {' and '.join(sorted(kinds)) or 'no torques'}; expected one kind in all runs")
-    return str(kinds.pop())
 
 
 def believed_laws(campaign: OpenCampaign, kind: str, runs: Sequence[gains.DriveRun]) -> tuple[gains.Law, ...]:
@@ -271,16 +271,13 @@ def believed_laws(campaign: OpenCampaign, kind: str, runs: Sequence[gains.DriveR
             gains.Law(terms, np.array([row[k] if k < len(row) else 0.0 for k in terms]))
             for terms, row in zip(own, law, strict=True)
         )
-    bare = [run for run in runs if run.load is None] or list(runs)
-    v = np.concatenate([run.signal for run in bare])
-    tau = np.concatenate([motor_torques(robot, inverse_dynamics(robot, run.motion)) for run in bare])
+    v = np.concatenate([run.signal for run in runs])
+    tau = np.concatenate([motor_torques(robot, inverse_dynamics(robot, run.motion)) for run in runs])
     rough = np.sum(v * tau, axis=0) / np.maximum(np.sum(v * v, axis=0), 1e-300)
     weak = [name for name, g in zip(robot.joint_names, rough, strict=True) if not g > 0.0]
     if weak:
-        raise ExcitorError(
-            f"{robot.name}: the file states no current law, and the prior model's torques suggest none for "
-            f"{', '.join(weak)}; state torque_from_current under [drive], right to a few tens of percent"
-        )
+        law = f"state torque_from_current under [drive] for {', '.join(weak)}, right to a few tens of percent"
+        raise ExcitorError(f"{robot.name}: there is no current law, and the prior model suggests none; {law}")
     terms = powers or (1,)
     return tuple(gains.Law(terms, np.where(np.array(terms) == 1, g, 0.0)) for g in rough)
 
@@ -289,19 +286,12 @@ def check_scale(campaign: OpenCampaign, system: gains.GainSystem, plain: gains.G
     """Refuse runs that were exchanged, and a mass in another unit: all gains tell it alike."""
     found = [gains.factor_of(system, plain, j) for j in system.drives]
     sure = [factor for factor, relative in found if relative < SURE]
-    path = campaign.folder / CAMPAIGN
     if sure and max(sure) < 0.0:
-        raise InvalidCampaign(
-            path,
-            [
-                "run: all gains come out negative, so the runs with and without the load seem to be exchanged; check "
-                "`loaded` of each [[run]], or which program each log is of"
-            ],
-        )
-    if sure and min(sure) > 50.0:
-        mass = campaign.content.payload.mass if campaign.content.payload else 0.0
-        grams = f"; if {mass:g} is in grams, write mass = {1e-3 * mass:g}"
-        raise InvalidCampaign(path, [f"payload.mass: all gains come out {np.median(sure):.3g} times too large{grams}"])
+        doubt = "the runs with and without the load seem to be exchanged; check `loaded` of each [[run]], or its log"
+        raise _refused(campaign, f"run: all gains come out negative, so {doubt}")
+    if sure and min(sure) > 50.0 and campaign.content.payload is not None:
+        grams = _in_grams(campaign.content.payload.mass)
+        raise _refused(campaign, f"payload.mass: all gains come out {np.median(sure):.3g} times too large{grams}")
 
 
 def order_findings(campaign: OpenCampaign, read: GainRuns) -> Iterator[Finding]:
@@ -316,10 +306,9 @@ def order_findings(campaign: OpenCampaign, read: GainRuns) -> Iterator[Finding]:
             yield Finding("doubtful", "order", sentence, remedy, {"missing": ", ".join(missing)})
             return
         names = sorted(names, key=lambda name: order.index(name) if name in order else len(order))
-    on = np.array([next(run for run in read.runs if run.name == name).load is not None for name in names])
-    place = np.arange(len(names), dtype=float)
-    off = abs(float(place[on].mean() - place[~on].mean())) if on.any() and not on.all() else 0.0
-    if off > 0.5:
+    loads = {run.name: run.load is not None for run in read.runs}
+    on, place = np.array([loads[name] for name in names]), np.arange(len(names), dtype=float)
+    if on.any() and not on.all() and abs(float(place[on].mean() - place[~on].mean())) > 0.5:
         listed = ", ".join("loaded" if one else "bare" for one in on)
         remedy = "make them in the order bare, loaded, loaded, bare"
         sentence = f"the runs are {listed} in this order, so that what friction drifts meanwhile counts as load"
@@ -334,16 +323,13 @@ def disagreements(read: GainRuns, result: gains.DriveGains) -> Iterator[Finding]
     n = system.n_robot
     for k, run in enumerate(read.runs):
         rows = system.run == k
-        if not rows.any():
-            continue
         W, target = system.W[rows] * weight[rows, None], y[rows] * weight[rows]
         left = target - W @ fit.parameters
         norms = np.linalg.norm(W[:, :n], axis=0)
         own = W[:, :n] / np.where(norms > 0.0, norms, 1.0)
-        alone = (target + system.known[rows] * weight[rows]) - own @ np.linalg.lstsq(
-            own, target + system.known[rows] * weight[rows], rcond=1e-9
-        )[0]
-        ratio = float(np.linalg.norm(left) / max(np.linalg.norm(alone), 1e-300))
+        whole = target + system.known[rows] * weight[rows]  # the load regroups with the link that carries it
+        alone = whole - own @ np.linalg.lstsq(own, whole, rcond=1e-9)[0]
+        ratio = float(np.linalg.norm(left)) / max(float(np.linalg.norm(alone)), 1e-300)
         if ratio > APART:
             sentence = f"run {run.name!r} is explained {ratio:.2g} times worse with all others than by itself"
             remedy = "check that all runs are of one robot, with one and the same load, and as warm"
@@ -358,59 +344,22 @@ def loss_findings(robot: Robot) -> Iterator[Finding]:
         yield Finding("doubtful", "gear losses", sentence, "expect gains to be off by a few percent", {})
 
 
-def gains_data(result: IdentifiedGains) -> dict[str, Any]:
-    """Write gains as plain data."""
-    read, found = result.read, result.result
-    content = result.campaign.content
-    return {
-        "schema": 1,
-        "kind": "excitor gains",
-        "robot": read.robot.name,
-        "signals": read.kind,
-        "torque_delay_s": read.delay,
-        "headline": result.headline,
-        "load": {
-            "mass": None if content.payload is None else content.payload.mass,
-            "sigma_percent": 100.0 * result.weighed,
-            "known": content.gains.known,
-        },
-        "drives": [drive_data(result, j) for j in range(len(found.gains))],
-        "gap": finite(found.fit.gap),
-        "gap_of_all": finite(found.gap_of_all),
-        "gap_of_columns": finite(found.gap_of_columns),
-        "least_gap": found.settings.gap,
-        "removed": list(found.removed),
-        "left_out": list(found.left_out),
-        "runs": [{"name": run.name, "loaded": run.load is not None} for run in read.runs],
-        "findings": findings_data(result.findings),
-        "law": law_lines(result),
-        "processing": steps_data(read.steps),
-        "provenance": provenance(result.campaign),
-    }
-
-
 def drive_data(result: IdentifiedGains, j: int) -> dict[str, Any]:
     """Write one drive's answer beside what was believed, and what least squares would have given."""
     gain, law, found = result.result.gains[j], result.read.laws[j], result.result
     plain = gains.factor_of(found.system, result.plain, j)[0] if j in found.system.drives else None
-    relative = float(np.hypot(gain.relative_sigma, result.weighed))
-    factor = gain.factor
-    values = None if gain.values is None else gain.values.tolist()
-    spread = None
-    if gain.values is not None and gain.sigma is not None:
-        spread = np.hypot(gain.sigma, result.weighed * np.abs(gain.values)).tolist()
-    interval = None if factor is None else [factor * (1.0 - REACH * relative), factor * (1.0 + REACH * relative)]
+    relative, factor = float(np.hypot(gain.relative_sigma, result.weighed)), gain.factor
+    values, spread = gain.values, None
+    if values is not None and gain.sigma is not None:
+        spread = np.hypot(gain.sigma, result.weighed * np.abs(values)).tolist()
     return {
-        "drive": gain.drive,
-        "answered": gain.answered,
-        "reason": gain.reason,
+        **{name: getattr(gain, name) for name in ("drive", "answered", "reason", "factor")},
         "powers": list(law.powers),
         "believed": law.prior.tolist(),
-        "values": values,
+        "values": None if values is None else values.tolist(),
         "sigma": spread,
-        "factor": factor,
         "relative_sigma": finite(relative),
-        "interval": interval,
+        "interval": None if factor is None else [factor * (1.0 - REACH * relative), factor * (1.0 + REACH * relative)],
         "least_squares": finite(plain),
         "load_share": gain.share,
     }
@@ -469,17 +418,16 @@ def gains_page(data: Mapping[str, Any], sentence: str = "") -> str:
     """Write the page of gains, given as in gains.json."""
     from excitor.experiments.report.html import page
 
-    context = {key: data[key] for key in ("robot", "headline", "load", "drives", "gap", "least_gap", "gap_of_all")}
-    context |= {key: data[key] for key in ("gap_of_columns", "removed", "left_out", "runs", "findings", "signals")}
-    version = data["provenance"]["excitor"]
-    return page("gains.html", context | {"scale": sentence, "version": version}, styles=("report.css",))
+    return page(
+        "gains.html", {**data, "scale": sentence, "version": data["provenance"]["excitor"]}, styles=("report.css",)
+    )
 
 
 def write_gains(result: IdentifiedGains) -> list[Path]:
     """Write gains.json, gains.toml where a law is known, and the page, last."""
-    data, folder = gains_data(result), result.campaign.folder
-    texts = (json.dumps(data, indent=1, allow_nan=False) + "\n", overlay_text(result))
-    texts = (*texts, gains_page(data, scale_line(result)))
+    data, folder = result.to_json(), result.campaign.folder
+    page = gains_page(data, scale_line(result))
+    texts = (json.dumps(data, indent=1, allow_nan=False) + "\n", overlay_text(result), page)
     written = []
     for name, text in zip(FILES, texts, strict=True):
         if text:

@@ -75,7 +75,7 @@ def begin(folder: Path, source: str, task: Task = "arm", prior: Path | None = No
     texts = {
         "arm": lambda: campaign_text(robot, named),
         "payload": lambda: payload_text(robot, named, folder, prior),
-        "gains": lambda: gains_text(robot, named),
+        "gains": lambda: payload_text(robot, named, folder, prior, "campaign-gains.toml"),
     }
     write_atomically(path, texts[task]())
     return path
@@ -178,16 +178,17 @@ DENSITY = 1500.0  # kg/m³ of the cube that is guessed
 SHARE = 0.12  # of a wrist joint's torque limit that the guessed load's weight takes
 NO_LIMIT = 5.0  # kg, where no torque limit tells
 EVALUATIONS = 1500
-GAINS_EVALUATIONS = 1500
 
 
-def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) -> str:
-    """Fill the template for a robot."""
+def payload_text(
+    robot: Robot, source: str, folder: Path, prior: Path | None, form: str = "campaign-payload.toml"
+) -> str:
+    """Fill the template of a payload or gains campaign for a robot."""
     mass = guessed_mass(robot)
     side = (mass / DENSITY) ** (1.0 / 3.0)
     turn = mass * side**2 / 6.0
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
-    return template("campaign-payload.toml").format(
+    return template(form).format(
         robot=quoted(source),
         notes=notes_comment(robot),
         prior=named,
@@ -202,24 +203,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
         moving="[" + ", ".join(quoted(name) for name in wrist_and_elbow(robot)) + "]",
         step="0.004",
         evaluations=EVALUATIONS,
-    )
-
-
-def gains_text(robot: Robot, source: str) -> str:
-    """Fill the template for a robot."""
-    mass = guessed_mass(robot)
-    side = (mass / DENSITY) ** (1.0 / 3.0)
-    return template("campaign-gains.toml").format(
-        robot=quoted(source),
-        notes=notes_comment(robot),
-        joints=commented(robot),
-        home=numbers(si_to_pendant(robot, home_pose(robot))),
-        mass=f"{mass:.3g}",
-        center=numbers(np.array([0.0, 0.0, 0.5 * side])),
-        inertia=numbers(mass * side**2 / 6.0 * np.array([1.0, 0.0, 0.0, 1.0, 0.0, 1.0])),
-        noise=numbers(assumed_noise(robot, 100.0, 1.0).sigma),
         volumes=volumes_comment(robot),
-        evaluations=GAINS_EVALUATIONS,
     )
 
 

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from excitor.experiments.gains import REACH, IdentifiedGains, gains_data, scale_line
+from excitor.experiments.gains import REACH, IdentifiedGains, scale_line
 from excitor.experiments.stages import gains_stage
 from excitor.experiments.verbs.printing import echo_json, echo_progress, table
 
@@ -15,7 +15,7 @@ def run_gains(folder: Path, as_json: bool) -> bool:
     """Identify the gains and write them; return whether any is answered."""
     result, written = gains_stage(folder, echo_progress)
     if as_json:
-        echo_json(gains_data(result))
+        echo_json(result.to_json())
     else:
         print_gains(result)
         typer.echo(f"\nLook at {written[-1]}")
@@ -24,7 +24,7 @@ def run_gains(folder: Path, as_json: bool) -> bool:
 
 def print_gains(result: IdentifiedGains) -> None:
     """Print the answer, then a row a drive, then what the answer rests on."""
-    console, data = Console(), gains_data(result)
+    console, data = Console(), result.to_json()
     console.print(f"{result.headline}.", style="bold green" if result.answered else "bold red", highlight=False)
     rows = []
     for one in data["drives"]:

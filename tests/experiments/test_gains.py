@@ -50,11 +50,11 @@ def test_a_hexapods_gains_come_out_of_plain_logs(logs):
     assert found.sigma.max() < 0.5
 
 
-def test_the_verb_prints_the_answer_first_and_one_json_object(logs):
+def test_the_verb_prints_one_json_object_whose_headline_is_the_pages(logs):
     folder, _ = logs
-    said = CliRunner().invoke(app, ["gains", str(folder)])
+    said = CliRunner().invoke(app, ["gains", str(folder), "--json"])
     assert said.exit_code == 0, said.output
-    data = json.loads(CliRunner().invoke(app, ["gains", str(folder), "--json"]).stdout)
+    data = json.loads(said.stdout)
     assert data["headline"].startswith("Gains differ from the believed ones by s1 ")
     assert [one["drive"] for one in data["drives"]] == [f"s{k}" for k in range(1, 7)]
     assert all(one["interval"][0] < one["factor"] < one["interval"][1] for one in data["drives"])
@@ -64,6 +64,7 @@ def test_the_verb_prints_the_answer_first_and_one_json_object(logs):
     assert data["headline"] in (folder / "gains.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_later_campaigns_use_the_identified_law_with_its_deviation(copied, tmp_path):
     result = ex.Campaign(copied).gains().results["gains"]
     robot = ex.load_robot(copied / "gains.toml")
@@ -99,6 +100,7 @@ def test_one_run_alone_sets_no_scale(copied):
         identify_gains(open_campaign(copied))
 
 
+@pytest.mark.slow
 def test_runs_whose_drift_does_not_cancel_are_doubted(copied):
     text = (copied / "campaign.toml").read_text("utf-8")
     (copied / "campaign.toml").write_text("[[run]]".join(text.split("[[run]]")[:4]), "utf-8")
@@ -107,6 +109,7 @@ def test_runs_whose_drift_does_not_cancel_are_doubted(copied):
     assert "bare, loaded, loaded" in str(result.findings[0])
 
 
+@pytest.mark.slow
 def test_runs_of_two_robots_disagree(copied, tmp_path):
     other = tmp_path / "other"
     methods.hexapod(other, 1, sliders=1.3 * methods.SLIDERS)
@@ -135,6 +138,7 @@ def test_a_campaign_that_was_begun_can_be_planned_as_it_stands(tmp_path, name):
     assert len(gain_criterion(model).chosen) == setup.robot.n_joints
 
 
+@pytest.mark.slow
 def test_a_designs_gradient_is_its_difference(tmp_path):
     begin(tmp_path / "cell", "tx40", "gains")
     setup = set_up(open_campaign(tmp_path / "cell", "design"))
