@@ -68,17 +68,12 @@ class IdentifiedGains:
     result: gains.DriveGains
     plain: gains.GainFit  # least squares, of the same equations
     findings: tuple[Finding, ...]
+    weighed: float  # relative standard deviation of the load's mass, which all gains share
 
     @property
     def answered(self) -> tuple[gains.Gain, ...]:
         """Gains that are answered."""
         return tuple(gain for gain in self.result.gains if gain.answered)
-
-    @property
-    def weighed(self) -> float:
-        """Relative standard deviation of the weighed mass, which all gains share."""
-        payload = self.campaign.content.payload
-        return 0.0 if payload is None else payload.percent / 100.0
 
     @property
     def headline(self) -> str:
@@ -135,7 +130,8 @@ def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ident
     findings = (*order_findings(campaign, read), *disagreements(read, result), *loss_findings(read.robot))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
-    return IdentifiedGains(campaign, read, result, gains.known_load_fit(result.system), findings)
+    plain, payload = gains.known_load_fit(result.system), campaign.content.payload
+    return IdentifiedGains(campaign, read, result, plain, findings, payload.percent / 100.0 if payload else 0.0)
 
 
 def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:

@@ -72,12 +72,8 @@ def begin(folder: Path, source: str, task: Task = "arm", prior: Path | None = No
         named = part.name
         write_atomically(part, part_text(content))
         robot = load(part)
-    texts = {
-        "arm": lambda: campaign_text(robot, named),
-        "payload": lambda: payload_text(robot, named, folder, prior),
-        "gains": lambda: payload_text(robot, named, folder, prior, "campaign-gains.toml"),
-    }
-    write_atomically(path, texts[task]())
+    text = campaign_text(robot, named) if task == "arm" else payload_text(robot, named, folder, prior, task)
+    write_atomically(path, text)
     return path
 
 
@@ -180,15 +176,13 @@ NO_LIMIT = 5.0  # kg, where no torque limit tells
 EVALUATIONS = 1500
 
 
-def payload_text(
-    robot: Robot, source: str, folder: Path, prior: Path | None, form: str = "campaign-payload.toml"
-) -> str:
+def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None, task: Task = "payload") -> str:
     """Fill the template of a payload or gains campaign for a robot."""
     mass = guessed_mass(robot)
     side = (mass / DENSITY) ** (1.0 / 3.0)
     turn = mass * side**2 / 6.0
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
-    return template(form).format(
+    return template(f"campaign-{task}.toml").format(
         robot=quoted(source),
         notes=notes_comment(robot),
         prior=named,
