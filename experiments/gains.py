@@ -41,6 +41,7 @@ UNCERTAIN = 0.1  # relative, of a maker's gain that is not answered, where the r
 RATE = 20.0  # rows a second: columns and signals are averaged alike, and the gap is of each row's noise
 NEAR = 3  # samples about a reversal, whose instant the log shows no better
 DELAY, MOST_DELAYS = 0.002, 6  # s: steps of the search for the delay, and how many
+CLEAR = 3.0  # standard deviations of a delay that counts
 SURE = 0.2  # relative σ of a factor that says which way runs were loaded, and in which unit the mass is
 APART = 3.0  # times what a run's own model leaves, that one model of all runs may leave in it
 Tell = Callable[[str], None]
@@ -137,7 +138,8 @@ def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ident
 def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
     """Find the delay of signals behind the motion that leaves the least residual, one for all; and the equations.
 
-    Half the logarithm of the likelihood, Σ n_j log s_j, is a parabola about its least value.
+    The likelihood's negative logarithm, Σ n_j log s_j, is a parabola about its least value. A delay that is not
+    significant counts as 0.
     """
     made: dict[float, tuple[GainRuns, gains.GainSystem, float]] = {}
 
@@ -157,9 +159,12 @@ def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
         at = trials[best]
         if best == 1:
             break
+    a, b, c = costs
+    bend = max(a - 2.0 * b + c, 1e-300)  # step² over the delay's variance
     if best == 1:
-        a, b, c = costs
-        cost(at := at + 0.5 * step * (a - c) / max(a - 2.0 * b + c, 1e-300))
+        cost(at := at + 0.5 * step * (a - c) / bend)
+    if abs(at) < CLEAR * step / np.sqrt(bend):
+        at = 0.0  # which the first trials hold
     return made[at][:2]
 
 
