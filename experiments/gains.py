@@ -277,8 +277,8 @@ def believed_laws(campaign: OpenCampaign, kind: str, runs: Sequence[gains.DriveR
     rough = np.sum(v * tau, axis=0) / np.maximum(np.sum(v * v, axis=0), 1e-300)
     weak = [name for name, g in zip(robot.joint_names, rough, strict=True) if not g > 0.0]
     if weak:
-        law = f"state torque_from_current under [drive] for {', '.join(weak)}, right to a few tens of percent"
-        raise ExcitorError(f"{robot.name}: there is no current law, and the prior model suggests none; {law}")
+        missing = f"state torque_from_current under [drive] for {', '.join(weak)}, right to a few tens of percent"
+        raise ExcitorError(f"{robot.name}: there is no current law, and the prior model suggests none; {missing}")
     terms = powers or (1,)
     return tuple(gains.Law(terms, np.where(np.array(terms) == 1, g, 0.0)) for g in rough)
 
