@@ -8,14 +8,16 @@ robot declares (such as a paper's), or the Jacobian of a payload, with friction 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
-from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, independent_columns, random_motion
 from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.gram import gram_gradient, stack
 from excitor.robots.load_torques import carried_from_joints, driving_side, friction_columns, gear_losses, motor_speeds
@@ -401,6 +403,72 @@ def load_model(
         own.append(len(layout(robot)) + np.flatnonzero(moving))
     rows = np.ones(robot.n_joints) if weights is None else np.asarray(weights, dtype=float)
     return LoadModel(robot, link, moving, rows, np.concatenate(own), efficiencies)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GainModel:
+    """Drive gains from a motion without and with a load: V g - W χ = w, [Briot2012] eq. (13); built by `gain_model`.
+
+    `columns` number the robot's parameters, then unknown ones of the load (n_params + k), then, last, the gains
+    relative to the believed ones (n_params + 10 + j). Rows are motors' torques referred to the links.
+    """
+
+    robot: Robot  # its payload is the load
+    known: BoolArray  # (10,): the load's weighed parameters
+    weights: FloatArray  # (n_joints,): of rows
+    columns: IntArray
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """WᵀW of a population; NaN of motions that leave a closed chain's workspace."""
+        out = np.full((len(q), len(self.columns), len(self.columns)), np.nan)
+        for k, candidate in enumerate(zip(q, dq, ddq, strict=True)):
+            with suppress(AssemblyError):
+                W = self.observation(Motion(*(x[:, :n_samples].T for x in candidate)))
+                out[k] = W.T @ W
+        return out
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by the motion, by central differences."""
+        rows = _gain_blocks(self, motion) @ (gram_bar + gram_bar.T)
+        return gradient_by_differences(lambda moved: _gain_blocks(self, moved), motion, rows)
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself, rows without and with the load."""
+        return stack(_gain_blocks(self, motion))
+
+
+def gain_model(robot: Robot, columns: IntArray, *, known: BoolArray, moving: BoolArray, sigma: FloatArray) -> GainModel:
+    """Build the model of gains of the drives that move; sigma are joints' torque deviations, (n_joints,)."""
+    if robot.payload is None:
+        raise ValueError("no load is stated, which sets the scale of the gains")
+    n, carried = len(layout(robot)), carried_from_joints(robot)
+    weights = np.where(moving, 1.0 / np.sqrt(carried**2 @ sigma**2), 0.0)
+    whole = [columns, n + np.flatnonzero(~known), n + 10 + np.flatnonzero(moving)]
+    model = GainModel(robot, locked(known, "bool"), weights, np.concatenate(whole))
+    motion = random_motion(robot, 200, {int(j): 0.0 for j in np.flatnonzero(~moving)})
+    W = model.observation(motion)
+    norms = np.linalg.norm(W, axis=0)
+    kept = independent_columns(W / np.where(norms > TOLERANCE * norms.max(), norms, np.inf))[0]
+    return replace(model, columns=model.columns[kept])
+
+
+def _gain_blocks(model: GainModel, motion: Motion) -> FloatArray:
+    """Stack [Y, Y_L, τ] of each motor, first without, then with the load, (n_samples, 2 n_joints, n_columns)."""
+    robot, load = model.robot, model.robot.payload
+    assert load is not None
+    n, N = len(layout(robot)), carried_from_joints(robot)
+    Y = np.einsum("ij,kjc->kic", N, regressor(robot, motion))
+    link = Y[:, :, 10 * load.link : 10 * load.link + 10]
+    bare = Y @ robot.chi
+    own, part = model.columns[model.columns < n], model.columns[(model.columns >= n) & (model.columns < n + 10)] - n
+    drives = model.columns[model.columns >= n + 10] - n - 10
+    W = np.zeros((2, *Y.shape[:2], len(model.columns)))
+    W[:, :, :, : len(own)] = Y[:, :, own]
+    W[1, :, :, len(own) : len(own) + len(part)] = link[:, :, part]
+    place = len(own) + len(part) + np.arange(len(drives))
+    W[0][:, drives, place] = bare[:, drives]
+    W[1][:, drives, place] = (bare + link @ load.phi)[:, drives]
+    return np.asarray((W * model.weights[:, None]).swapaxes(0, 1).reshape(len(motion), -1, len(model.columns)))
 
 
 def carried_torques(robot: Robot, motion: Motion) -> FloatArray:

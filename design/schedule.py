@@ -9,7 +9,7 @@ import numpy as np
 from excitor.design.constraints.constraint import listed
 from excitor.design.constraints.constraints import Constraints
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
-from excitor.robots.base import TOLERANCE, observation, random_motion
+from excitor.robots.base import TOLERANCE, independent_columns, observation, random_motion
 from excitor.robots.errors import choice
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
@@ -171,16 +171,7 @@ def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: Float
     norms = np.linalg.norm(W, axis=0)
     links = np.asarray(kept) < layout(robot).n_link_params
     excited = norms > np.where(links, TOLERANCE * norms[links].max(initial=0.0), 0.0)
-    basis, chosen = np.empty((len(W), 0)), []
-    for k in np.flatnonzero(excited):
-        rest = W[:, k] / norms[k]
-        for _ in range(2):  # once is not orthogonal enough
-            rest = rest - basis @ (basis.T @ rest)
-        size = float(np.linalg.norm(rest))
-        if size > TOLERANCE:
-            basis = np.column_stack([basis, rest / size])
-            chosen.append(int(kept[k]))
-    return np.array(chosen, dtype=np.int64)
+    return np.asarray(kept)[independent_columns(W / np.where(excited, norms, np.inf))[0]]
 
 
 def checked(schedule: Schedule) -> Schedule:

@@ -227,6 +227,16 @@ class Arm(Table):
     rotors_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0
 
 
+class DriveGains(Table):
+    """What is known of a gains campaign's load, of its drives, and when a gain is answered."""
+
+    known: Literal["mass", "center", "all"] = "mass"  # of [payload]; the rest only plans the motions
+    powers: Annotated[list[Annotated[int, Field(ge=0, le=3)]], Field(max_length=4)] = []  # of currents; none: the law's
+    gap: Annotated[FiniteFloat, Field(gt=1.0, le=1e3)] = 5.0  # least ratio of the last two singular values
+    relative_sigma_percent: Percent = 1.0  # largest, but for the load's own doubt
+    essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] = 30.0  # where the gap demands that parameters leave
+
+
 class PayloadRating(Table):
     """Rated load from the robot's data sheet; inertias and moments about joints' axes, at the worst pose."""
 
@@ -298,7 +308,7 @@ class Design(Table):
     criterion: Literal["condition", "weighted-condition", "d", "a", "e", "sigma", "path"] = "condition"
     parameters: list[Name] = []  # of the sigma criterion: base parameters
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
-    model: Literal["dynamic", "power", "load"] = "dynamic"
+    model: Literal["dynamic", "power", "load", "gains"] = "dynamic"
     front: Annotated[list[Literal["condition", "duration", "torque", "tool speed"]], Field(max_length=4)] = []
     periods_s: Annotated[list[BoundedPositive], Field(max_length=10)] = []  # of a front over duration
     static_poses: Annotated[int, Field(ge=0, le=200)] = 0
@@ -329,8 +339,10 @@ class Design(Table):
             raise ValueError('periods_s goes with a front over "duration"')
         if self.further and (self.model == "load" or self.excitation == "torque"):
             raise ValueError('further goes with excitation = "fourier", and with model = "dynamic" or "power"')
-        if self.model == "load" and self.criterion != "condition":
-            raise ValueError(f'criterion is "{self.criterion}"; model = "load" goes with criterion = "condition"')
+        if self.model in ("load", "gains") and self.criterion != "condition":
+            raise ValueError(
+                f'criterion is "{self.criterion}"; model = "{self.model}" goes with criterion = "condition"'
+            )
         if self.model == "load" and self.schedule == "locked-sequence":
             raise ValueError('schedule is "locked-sequence", whose runs move different joints; model = "load" does not')
         if (self.criterion == "path") != (self.task is not None):
@@ -351,12 +363,13 @@ class Campaign(Table):
 
     robot: str
     preset: str | None = None  # of the arm: by the geometry of a URDF, else a name, or "none"
-    task: Literal["arm", "payload"] = "arm"  # what is to be identified
+    task: Literal["arm", "payload", "gains"] = "arm"  # what is to be identified
     home_deg: Annotated[list[FiniteFloat], Field(max_length=100)] | None = None  # sliding joints: mm
     prior: str | None = None  # a model.json of earlier: what is known of the robot beforehand
     payload: Body | None = None  # on the tool, known; of a payload campaign a guess, to plan with
     arm: Arm = Arm()  # of a payload campaign without a prior
     rated: PayloadRating = PayloadRating()  # of a payload campaign: what the robot may carry
+    gains: DriveGains = DriveGains()  # of drives, from runs with and without a weighed payload
     limits: Limits = Limits()
     cell: Cell = Cell()
     constraint: Annotated[list[Constraint], Field(max_length=100)] = []
@@ -400,6 +413,8 @@ class OpenCampaign:
             left["task"] = True
         if self.content.preset is None:
             left["preset"] = True
+        if self.content.task != "gains":
+            left["gains"] = True
         if not self.content.constraint:  # as in campaigns from before there were any
             left["constraint"] = True
         if not self.content.cell.assumed_volumes:
@@ -594,14 +609,28 @@ def _program_problems(folder: Path, k: int, program: str) -> list[str]:
     return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
 
 
+WEIGH = "weigh the body that the loaded runs carry, and state its mass in kg: [payload] mass = …"
+
+
 def planning_problems(content: Campaign) -> list[str]:
-    """Check what a payload campaign needs before it is designed, and that no other one asks for it."""
-    if content.task == "arm":
+    """Check what a payload or gains campaign needs before it is designed, and that no other one asks for it."""
+    problems = []
+    if content.task != "payload":
         problems = [f'{key}: goes with task = "payload"' for key in ("arm", "rated") if key in content.model_fields_set]
         if content.design.schedule == "static-pair":
             problems.append('design.schedule: is "static-pair", which goes with task = "payload"')
+    if (content.design.model == "gains") > (content.task == "gains"):
+        problems.append('design.model: is "gains", which goes with task = "gains"')
+    if content.task == "arm":
         return problems
-    problems = []
+    if content.task == "gains":
+        if content.payload is None:
+            problems.append(f"payload: is missing; {WEIGH}")
+        if content.design.schedule != "payload-pair":
+            problems.append(
+                f'design.schedule: is {content.design.schedule!r}; with task = "gains" it is "payload-pair"'
+            )
+        return problems
     if content.payload is None:
         problems.append("payload: is missing; state a guess of the load, which the motions are planned with")
     if content.design.schedule not in ("payload-pair", "static-pair"):
@@ -615,7 +644,7 @@ def planning_problems(content: Campaign) -> list[str]:
 
 
 def load_problems(folder: Path, content: Campaign) -> list[str]:
-    """Check that every run of a payload campaign says whether the load was on, and none of one without a load."""
+    """Check that every run of a payload or gains campaign says whether the load was on, and none without a load."""
     if content.task == "arm":
         return [
             f"run[{k}].loaded: goes with [payload]; state what the tool carried"
@@ -654,6 +683,7 @@ _WRITTEN = {
     "comparison": ("html",),
     "compare": ("html", "json"),
     "watch": ("json",),
+    "gains": ("html", "json", "toml"),
 }
 OUTPUTS = tuple(f"{stem}.{suffix}" for stem, suffixes in _WRITTEN.items() for suffix in suffixes)
 

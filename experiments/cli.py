@@ -34,7 +34,7 @@ Names = list[str] | None
 Files_ = list[Path] | None
 Language = Literal["c", "st", "python"] | None
 Form = Literal["toml"] | None
-Task = Literal["arm", "payload"]
+Task = Literal["arm", "payload", "gains"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Files = Annotated[
     Where,
@@ -170,7 +170,9 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     more: Annotated[Files_, typer.Argument(metavar="[LOGS]", help="Further logs, after --from-logs.")] = None,
     robot: Annotated[Name, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")] = None,
-    task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = "arm",
+    task: Annotated[
+        Task, typer.Option(help="What to identify: the arm, what it carries, or its drives' gains.")
+    ] = "arm",
     from_logs: Annotated[Where, typer.Option(metavar="FILE|DIR", help="Logs there are, instead of a design.")] = None,
     prior: Annotated[Where, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")] = None,
     as_json: Json = False,
@@ -185,6 +187,7 @@ def init(
       excitor init my-cell --robot tx40
       excitor init my-arm --robot my-arm.urdf --from-logs monday.csv tuesday.csv
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
+      excitor init my-drives --task gains --robot tx40
     """
     if from_logs is not None:
         from excitor.experiments.verbs.identify import run_from_logs
@@ -344,6 +347,32 @@ def identify(
 
     announce_compilation()
     if run_identify(folder, as_json, method, allow or ()) is False:
+        raise typer.Exit(1)
+
+
+@reads_files
+def gains(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    as_json: Json = False,
+) -> None:
+    """Identify the drives' gains: gains.json, gains.toml, gains.html.
+
+    Runs without and with a weighed body on the tool ([payload] mass, and `loaded` in each [[run]] that has no program)
+    set the scale. A gain that the data do not determine is refused by name. gains.toml is the robot with the
+    identified law and its deviations, to be named as the robot of later campaigns.
+
+    Exit code 1 if no gain is answered.
+
+    \b
+    Examples:
+      excitor init my-drives --task gains --robot tx40
+      excitor gains my-drives
+      excitor init my-cell --robot my-drives/gains.toml
+    """
+    from excitor.experiments.verbs.gains import run_gains
+
+    announce_compilation()
+    if not run_gains(folder, as_json):
         raise typer.Exit(1)
 
 

@@ -75,6 +75,7 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         "slow_runs": [slow_data(run) for run in designed.slow],
         "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
         "forecast": forecast_of(designed),
+        **gains_of(designed),
         "provenance": {"excitor": version("excitor"), "inputs_sha256": setup.campaign.digest},
     }
 
@@ -265,6 +266,12 @@ def forecast_of(designed: CampaignDesign) -> dict[str, Any]:
     return data
 
 
+def gains_of(designed: CampaignDesign) -> dict[str, Any]:
+    """Write the gains that are expected of a gains campaign."""
+    rows = [asdict(one) | {"relative_sigma": finite(one.relative_sigma)} for one in designed.gains]
+    return {"gains": rows} if rows else {}
+
+
 def summary(designed: CampaignDesign) -> dict[str, Any]:
     """Write the main values of a design for scripts: those of its first run, and all margins."""
     first = designed.searched[0] if designed.searched else None  # none of poses alone
@@ -291,6 +298,7 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
         "family": [] if first is None else [_figures(one) for one in family_data(first)],
         "picked": None if first is None else first.picked,
         "forecast": forecast_of(designed),
+        **gains_of(designed),
     }
 
 

@@ -124,7 +124,7 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     planned = replace(planned, programs=tuple(described(planned.programs)))
     robot = planned.programs[0].plan.robot
     unsaid = campaign.content.log is None
-    said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
+    said = remark if campaign.content.task == "payload" else refusal  # a load is in kg
     refusals = {name: said(name, robot) if unsaid else "" for name in names}
     remedy = "; or add --motion-only, if the motion is all that is wanted"
     refusals = {name: f"{why}{remedy}" if why else "" for name, why in refusals.items()}

@@ -77,8 +77,11 @@ class Proposal:
         return self.columns if "format" in self.columns else {**self.columns, "signals": signals}
 
 
+READ_BY = {"arm": "identify", "payload": "identify", "gains": "gains"}  # the verb that reads a task's logs
+
+
 def begin_from_logs(
-    folder: Path, logs: Sequence[Path], source: str | None = None, task: Literal["arm", "payload"] = "arm"
+    folder: Path, logs: Sequence[Path], source: str | None = None, task: Literal["arm", "payload", "gains"] = "arm"
 ) -> tuple[Path, Proposal]:
     """Begin a campaign whose runs are logs, which are copied into its folder; return what was found out of them."""
     bags = {one for one in logs if (one / "metadata.yaml").exists()}
@@ -128,8 +131,9 @@ def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: st
         runs[-1]["role"] = "validate"
     lines = ["robot: excitor robots lists names; or write a robot file in this folder"] * (campaign is None)
     lines += ["run: state loaded = true or false in each, and prior, the arm's model.json"] * (task == "payload")
+    lines += ["run: state loaded = true or false in each, and [payload] mass of the weighed body"] * (task == "gains")
     first.unknown = list(dict.fromkeys([*lines, *(line for one in found.values() for line in one.unknown)]))
-    head = ["Of logs. What they do not show is unknown; complete it, then: excitor identify DIR", *first.known]
+    head = [f"Of logs. What they do not show is unknown; complete it, then: excitor {READ_BY[task]} DIR", *first.known]
     head += [f"unknown: {line}" for line in first.unknown]
     reasons = {group.kind: group.why for group in first.groups} | {None: ""}
     data = {"robot": "ROBOT" if campaign is None else campaign.content.robot, "task": task, "log": first.table}

@@ -1137,10 +1137,10 @@ class ComparisonProblem:
 
 def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> ComparisonProblem:
     """Read and examine a campaign's runs; without a validation run, hold out the last third of each."""
-    if campaign.content.task == "payload":
+    if campaign.content.task != "arm":
         raise ExcitorError(
-            'compare: the campaign has task = "payload", whose load has an estimator of its own; compare the methods '
-            "on a campaign of the arm"
+            f"compare: the campaign has task = {campaign.content.task!r}, which has an estimator of its own; compare "
+            "the methods on a campaign of the arm"
         )
     return prepare_examined(read_and_examine(campaign, tell), tell)
 

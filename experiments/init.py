@@ -25,18 +25,20 @@ from excitor.robots.files.write import key_of, quoted, toml_text
 from excitor.robots.load import Content, catalog_names, load, part_notes, read_content, robot_of, unclear_part
 from excitor.robots.robot import Robot
 
+Task = Literal["arm", "payload", "gains"]
+
 
 def template(name: str) -> str:
     """Read the text of a campaign.toml with places to fill."""
     return (resources.files("excitor.experiments") / name).read_text("utf-8")
 
 
-def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", prior: Path | None = None) -> Path:
+def begin(folder: Path, source: str, task: Task = "arm", prior: Path | None = None) -> Path:
     """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder.
 
     `prior`: of a payload campaign, the arm's model.json.
     """
-    if prior is not None and task == "arm":
+    if prior is not None and task != "payload":
         raise ExcitorError("a prior at the beginning goes with task payload; else state it in campaign.toml")
     if prior is not None and not prior.is_file():
         raise ExcitorError(f"{prior}: is no file; name the model.json of the arm's campaign")
@@ -70,10 +72,8 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         named = part.name
         write_atomically(part, part_text(content))
         robot = load(part)
-    if task == "payload":
-        write_atomically(path, payload_text(robot, named, folder, prior))
-    else:
-        write_atomically(path, campaign_text(robot, named))
+    text = campaign_text(robot, named) if task == "arm" else payload_text(robot, named, folder, prior, task)
+    write_atomically(path, text)
     return path
 
 
@@ -190,13 +190,13 @@ NO_LIMIT = 5.0  # kg, where no torque limit tells
 EVALUATIONS = 1500
 
 
-def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) -> str:
-    """Fill the template for a robot."""
+def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None, task: Task = "payload") -> str:
+    """Fill the template of a payload or gains campaign for a robot."""
     mass = guessed_mass(robot)
     side = (mass / DENSITY) ** (1.0 / 3.0)
     turn = mass * side**2 / 6.0
     named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
-    return template("campaign-payload.toml").format(
+    return template(f"campaign-{task}.toml").format(
         robot=quoted(source),
         notes=notes_comment(robot),
         prior=named,
@@ -212,6 +212,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
         step="0.004",
         acceleration=acceleration_lines(robot),
         evaluations=EVALUATIONS,
+        volumes=volumes_comment(robot),
     )
 
 

@@ -209,7 +209,7 @@ def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
 def robot_of_run(campaign: OpenCampaign, run: Run) -> Robot:
     """Return the robot with what it carries in a run: the payload that campaign.toml states, unless it was off."""
     stated = campaign.content.payload
-    if stated is None or campaign.content.task == "payload":
+    if stated is None or campaign.content.task != "arm":
         return campaign.robot
     return loaded(campaign.robot, stated) if is_loaded(campaign, run) else replace(campaign.robot, payload=None)
 
@@ -220,7 +220,7 @@ SUBTRACTED = "subtract the stated load"
 def without_load(campaign: OpenCampaign, run: Run, samples: Samples) -> Samples:
     """Subtract the torques of the stated payload, so that those of the bare arm are left: τ - Y φ."""
     robot = robot_of_run(campaign, run)
-    if robot.payload is None or campaign.content.payload is None or campaign.content.task == "payload":
+    if robot.payload is None or campaign.content.payload is None or campaign.content.task != "arm":
         return samples
     if robot.drive.in_amperes and any(step.name == CURRENT for step in samples.steps):  # which tell nothing in N m
         return samples

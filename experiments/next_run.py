@@ -457,8 +457,8 @@ MOST_SAMPLES = 1500  # of a run, that are used
 
 def prior_information(campaign: OpenCampaign) -> PriorInformation:
     """Read the model and the logs of its runs; ExcitorError where it has no covariance."""
-    if campaign.content.task == "payload":
-        raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
+    if campaign.content.task != "arm":
+        raise ExcitorError(f"{campaign.folder}: has task = {campaign.content.task!r}, whose runs are all planned")
     path = campaign.folder / FILE
     model = read_model(path)
     covariance = model.known_covariance()

@@ -25,7 +25,7 @@ from excitor.design.certify.certify import Certificate, certify
 from excitor.design.constraints.constraint import CLEARANCE_SCALE
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
-from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
+from excitor.design.criteria import Criterion, DynamicModel, GainModel, Model, PowerModel, gain_model, values
 from excitor.design.explain import InfeasibleDesign
 from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
 from excitor.design.motion import Excitation, Run, Series
@@ -62,7 +62,7 @@ from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.lint import suspicions
-from excitor.robots.parameters import layout, prior
+from excitor.robots.parameters import LINK_COMPONENTS, layout, prior
 from excitor.robots.robot import Robot, posture
 from excitor.robots.simulate import with_friction_width
 
@@ -113,6 +113,15 @@ class SearchedRun(DesignedRun):
     key: str = ""  # of everything that the search depends on
 
 
+@dataclass(frozen=True, slots=True)
+class ForecastGain:
+    """Predicted relative deviation of a drive's gain, the load's own doubt included."""
+
+    drive: str
+    relative_sigma: float  # inf: the drive does not move
+    answered: bool  # as `excitor gains` is expected to
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class CampaignDesign:
     """A campaign's design."""
@@ -124,6 +133,7 @@ class CampaignDesign:
     waiting: tuple[RunPlan, ...]  # to be designed after the results of earlier runs
     forecast: Forecast
     cpu_seconds: float
+    gains: tuple[ForecastGain, ...] = ()  # of a gains campaign
 
     @property
     def searched(self) -> list[SearchedRun]:
@@ -165,6 +175,11 @@ class CampaignDesign:
             return (*self.forecast.checks, robust)
         if self.setup.design.schedule == "static-pair":
             return (_weighs(self.setup, self.slow),)
+        if self.gains:
+            listed = ", ".join(f"{one.drive} {100.0 * one.relative_sigma:.2g} %" for one in self.gains)
+            count = sum(one.answered for one in self.gains)
+            sentence = f"gains are expected with deviations of {listed}; {count} of them sure enough to be answered"
+            return (Check("gains", float(count), 1.0, count > 0, sentence),)
         if self.setup.design.model != "load":
             return self.forecast.checks
         value = self.searched[0].condition
@@ -332,7 +347,8 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     names = tuple(plan.name for plan in plans)
     setup = replace(setup, remarks=(*setup.remarks, *_torque_remarks(setup, runs)))
     foreseen, cpu_seconds = forecast_runs(setup, (*runs, *slow)), time.process_time() - started
-    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds)
+    gains = forecast_gains(setup, runs)
+    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds, gains)
 
 
 def forecast_runs(setup: Setup, runs: Sequence[DesignedRun]) -> Forecast:
@@ -461,6 +477,8 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[SearchedRun]) -> P
     columns = excited_columns(robot, plan.moving, base_parameters(robot).kept, np.where(plan.moving, np.nan, pose))
     criterion = criterion_of(setup, columns)
     model = model_of(setup, columns, criterion, plan)
+    if isinstance(model, GainModel):
+        criterion = gain_criterion(model)
     columns = model.columns
     problem = build_problem(
         robot, excitation, constraints=limits_of(setup, plan), criterion=criterion, model=model, pose=pose
@@ -525,8 +543,56 @@ def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPla
         from excitor.design.criteria import load_model
 
         return load_model(setup.robot, setup.robot.tool.link, moving=plan.moving)
+    if setup.design.model == "gains":
+        own = columns[columns < len(layout(setup.robot))]
+        known = known_of_load(setup.campaign.content.gains.known)
+        return gain_model(setup.robot, own, known=known, moving=plan.moving, sigma=setup.noise.sigma)
     weights = np.ones(setup.robot.n_joints) if criterion.kind == "condition" else 1.0 / setup.noise.sigma
     return DynamicModel(setup.robot, columns, np.where(plan.moving, weights, 0.0))
+
+
+def known_of_load(known: str) -> BoolArray:
+    """Mark which of a load's ten parameters are known: its mass, its first moments too, or all."""
+    return np.asarray(np.arange(10) >= {"mass": 9, "center": 6, "all": 0}[known])
+
+
+def gain_criterion(model: GainModel) -> Criterion:
+    """Quadratic mean of the gains' relative deviations, each in units of what random motions give."""
+    W = model.observation(random_motion(model.robot, 300))
+    drives = np.flatnonzero(model.columns >= len(layout(model.robot)) + 10)
+    scale = np.ones(len(model.columns))
+    scale[drives] = gain_sigmas(model, W.T @ W)
+    return Criterion("sigma", scale=scale, chosen=tuple(drives.tolist()))
+
+
+def gain_sigmas(model: GainModel, information: FloatArray) -> FloatArray:
+    """Relative standard deviations of the gains, from the information of all unknowns, (n_gains,)."""
+    size = np.sqrt(np.diag(information))
+    inverse = np.linalg.pinv(information / np.outer(size, size), hermitian=True)
+    drives = model.columns >= len(layout(model.robot)) + 10
+    return np.asarray(np.sqrt(np.maximum(np.diag(inverse)[drives], 0.0)) / size[drives])
+
+
+def forecast_gains(setup: Setup, runs: Sequence[SearchedRun]) -> tuple[ForecastGain, ...]:
+    """Predict the deviations of gains from designed runs, each made as often with as without the load."""
+    paired = [run for run in runs if run.plan.role == "identify" and carries(setup, run.plan)]
+    if setup.design.model != "gains" or not paired:
+        return ()
+    model, settings = run_problem(setup, paired[0].plan, ()).model, setup.campaign.content
+    assert isinstance(model, GainModel)
+    assert settings.payload is not None
+    total: FloatArray = np.zeros((len(model.columns),) * 2)
+    for run in paired:
+        series = run.run.periodic
+        total += _samples(setup, series.periods * series.period) / FINE_SAMPLES * _gram(model, series)
+    sigma = np.full(setup.robot.n_joints, np.inf)
+    drives = model.columns[model.columns >= len(layout(setup.robot)) + 10] - len(layout(setup.robot)) - 10
+    sigma[drives] = gain_sigmas(model, total) * setup.noise.inflation
+    most = settings.gains.relative_sigma_percent / 100.0
+    return tuple(
+        ForecastGain(name, float(np.hypot(s, settings.payload.percent / 100.0)), bool(s <= most))
+        for name, s in zip(setup.robot.joint_names, sigma, strict=True)
+    )
 
 
 def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:
@@ -681,6 +747,9 @@ def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
     robot, base, names = setup.robot, base_parameters(setup.robot), layout(setup.robot).names
     known = dict(zip(base.kept.tolist(), base.names, strict=True)) if setup.design.model != "load" else {}
     beyond = {len(names) + j: f"efficiency {name}" for j, name in enumerate(robot.joint_names)}
+    if setup.design.model == "gains":
+        unknown = (*(f"load {name}" for name in LINK_COMPONENTS), *(f"gain {name}" for name in robot.joint_names))
+        beyond = {len(names) + k: name for k, name in enumerate(unknown)}
     return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
 
 
@@ -778,6 +847,9 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
         sentence = 'is "payload-pair", but there is no [payload]; state its mass, centre and inertia'
         raise _invalid(setup, f"design.schedule: {sentence}")
     try:
+        if setup.campaign.content.task == "gains":
+            pair = payload_runs(robot, joints, dynamic=True, static=False)
+            return checked(tuple(run for run in pair if run.role == "identify")), ()
         if setup.campaign.content.task == "payload" or design.schedule == "static-pair":
             dynamic, static = design.schedule == "payload-pair", design.static_poses > 0
             return payload_runs(robot, joints, dynamic=dynamic, static=static), ()

@@ -41,6 +41,7 @@ from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, did_you_mean
 from excitor.robots.friction import friction_model
+from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import run_controlled
@@ -170,6 +171,8 @@ def simulate_run(
 
 def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> virtual.Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
+    if campaign.content.task == "gains":
+        return _true_gains(campaign, plans, asked)
     if campaign.content.task == "arm":
         truth = virtual.draw_truth(plans[0].robot, asked.seed, asked.drawing)
         return truth if asked.payload_kg is None else replace(truth, load=_hung(campaign, asked.payload_kg))
@@ -181,6 +184,27 @@ def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationO
     assert guess is not None  # a payload campaign has runs with the load
     arm = virtual.draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.drawing)
     return replace(arm, load=draw_load(guess.phi, asked.seed))
+
+
+GAINS_OFF = 0.1  # of the believed ones, up or down at random
+
+
+def _true_gains(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> virtual.Truth:
+    """Draw (random) an arm whose gains are off, and a load of which only what was weighed is as stated."""
+    if asked.payload_kg is not None:
+        raise ExcitorError("--payload: goes with campaigns of the arm; here the loaded runs carry what was weighed")
+    guess = next((plan.robot.payload.phi for plan in plans if plan.robot.payload is not None), None)
+    assert guess is not None  # a gains campaign has runs with the load
+    truth = virtual.draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
+    signs = np.random.default_rng([asked.seed, 0x6761696E]).choice([-1.0, 1.0], len(truth.torque_from_current))
+    law = truth.torque_from_current * (1.0 + GAINS_OFF * signs)[:, None]
+    drawn = virtual.draw_load(guess, asked.seed)
+    mass, center, inertia = about_center_of_mass(guess)
+    if campaign.content.gains.known == "mass":
+        center = about_center_of_mass(drawn)[1]
+    if campaign.content.gains.known != "all":
+        inertia = about_center_of_mass(drawn * (mass / drawn[9]))[2]
+    return replace(truth, torque_from_current=law, load=from_center_of_mass(mass, center, inertia))
 
 
 def _hung(campaign: OpenCampaign, mass: float) -> FloatArray:

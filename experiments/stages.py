@@ -24,6 +24,7 @@ from excitor.robots.errors import ExcitorError
 if TYPE_CHECKING:
     from excitor.experiments.compare import Comparison
     from excitor.experiments.emit import EmitResult, Verification
+    from excitor.experiments.gains import IdentifiedGains
     from excitor.experiments.identification import IdentifiedModel
     from excitor.experiments.next_run import NextRunAdvice
     from excitor.experiments.payload import IdentifiedLoad
@@ -104,6 +105,9 @@ def identify_stage(
     from excitor.experiments.payload import identify_payload
 
     campaign = open_campaign(folder)
+    if campaign.content.task == "gains":
+        problem = f'task: is "gains"; excitor gains {campaign.folder} evaluates its runs'
+        raise InvalidCampaign(campaign.folder / CAMPAIGN, [problem])
     if campaign.content.task == "payload":
         if method is not None:
             raise InvalidCampaign(campaign.folder / CAMPAIGN, ["--method: goes with campaigns of the arm"])
@@ -118,6 +122,17 @@ def identify_stage(
     if note := code_note(result):
         tell(note)
     return result
+
+
+def gains_stage(folder: Path, tell: Tell) -> "tuple[IdentifiedGains, list[Path]]":
+    """Identify the drives' gains and write gains.json, gains.toml and gains.html, the page last."""
+    from excitor.experiments.gains import identify_gains, write_gains
+
+    result = identify_gains(open_campaign(folder), tell)
+    written = write_gains(result)
+    for path in written:
+        tell(f"wrote {path}")
+    return result, written
 
 
 def with_settings(campaign: OpenCampaign, changed: Mapping[str, Any]) -> OpenCampaign:
@@ -146,6 +161,9 @@ def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool 
 
     campaign = open_campaign(folder)
     folder = campaign.folder
+    if campaign.content.task == "gains":
+        found, paths = gains_stage(folder, tell)
+        return Reported(found.to_json(), (f"{found.headline}.",), tuple(paths))
     design = read_design(folder) if (folder / FILE).exists() else None
     commands = chain_commands(campaign, design, simulated_runs(campaign))
     if campaign.content.task == "payload":
@@ -249,7 +267,7 @@ class Campaign:
         cls,
         folder: str | PathLike[str],
         robot: str,
-        task: Literal["arm", "payload"] = "arm",
+        task: Literal["arm", "payload", "gains"] = "arm",
         prior: str | PathLike[str] | None = None,
         from_logs: Sequence[str | PathLike[str]] = (),
     ) -> "Campaign":
@@ -339,6 +357,15 @@ class Campaign:
         `allow` names refusals of the data to pass over; `results["identify"].verdict` says what the model is good for.
         """
         self.results["identify"] = identify_stage(self.folder, method, self.tell, allow)
+        return self
+
+    def gains(self) -> "Campaign":
+        """Identify the drives' gains from runs without and with a weighed load: gains.json, .toml and .html.
+
+        `results["gains"]` has `answered`, `headline` and, as in gains.json, `to_json()`; gains.toml is the robot with
+        the identified law, to be named as the robot of later campaigns.
+        """
+        self.results["gains"] = gains_stage(self.folder, self.tell)[0]
         return self
 
     def report(self, *, pdf: bool = False, tracking: bool = False) -> "Campaign":

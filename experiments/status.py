@@ -36,7 +36,8 @@ def status(folder: Path) -> list[Stage]:
         design = _design(campaign)
         stages = [design, *_programs(campaign, design.state == "up to date"), *stages]
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
-    for name, remedy in ((MODEL, "identify"), ("report.json", "report")):
+    gains = content.task == "gains"
+    for name, remedy in (("gains.json", "gains"),) if gains else ((MODEL, "identify"), ("report.json", "report")):
         stages.append(_judged(folder, made_from_files(folder, name, f"excitor {remedy} {folder}", prior)))
     if (folder / "compare.json").exists():  # comparing is optional
         stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))

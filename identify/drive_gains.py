@@ -6,7 +6,7 @@ gap: below its limit more than one vector solves the equations about as well. Th
 left out, if that is enough; else the drives whose gains the data do not determine, one by one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ STEPS = 20  # reweightings; three to six are usual
 FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
 SETTLED = 1e-10  # relative change of the noise that ends them
 ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
+PART = 1e-3  # of what a thinned row is made of, that may be left out
 SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it
 
 
@@ -176,7 +177,7 @@ def drive_gains(system: GainSystem, trust: Trust | None = None) -> DriveGains:
         fewer = only_drives(kept, [j for j in kept.drives if j != worst])
         if not load_shows(fewer):
             break
-        refused[worst] = _refused(system, worst, _gap_reason(system, fit, worst, trust), _factor(kept, fit, worst)[1])
+        refused[worst] = _refused(system, worst, _gap_reason(system, fit, worst, trust), factor_of(kept, fit, worst)[1])
         kept, fit = fewer, signal_fit(fewer)
     gains = [refused[j] if j in refused else _judged(kept, fit, j, trust) for j in range(len(system.drive_names))]
     left_out = tuple(system.drive_names[j] for j in sorted(refused))
@@ -192,13 +193,13 @@ def without_faint_parameters(system: GainSystem, ratio: float) -> tuple[GainSyst
 def _least_sure(system: GainSystem, fit: GainFit) -> int:
     """Find the drive with the largest relative σ; by least squares where total least squares fail."""
     judge = fit if fit.gap >= LOST else known_load_fit(system)
-    return max(system.drives, key=lambda j: _factor(system, judge, j)[1])
+    return max(system.drives, key=lambda j: factor_of(system, judge, j)[1])
 
 
 def _agree(system: GainSystem, fit: GainFit, reduced: GainFit) -> bool:
     """Return True if every gain of a reduced model is within the other's interval, so that what left was negligible."""
     for j in system.drives:
-        factor, relative = _factor(system, fit, j)
+        factor, relative = factor_of(system, fit, j)
         if not abs(_torque_factor(system, reduced.gains, j)[0] - factor) <= AGREEMENT * relative * abs(factor):
             return False
     return True
@@ -213,7 +214,7 @@ def essential_parameters(result: DriveGains, *, ratio: float = 20.0) -> Essentia
 
 def _judged(system: GainSystem, fit: GainFit, drive: int, trust: Trust) -> Gain:
     """Return a drive's gain, or its refusal with the reason."""
-    factor, relative = _factor(system, fit, drive)
+    factor, relative = factor_of(system, fit, drive)
     share = _share(system, fit.gains, drive)
     low, high = trust.factor
     if fit.gap < trust.gap:
@@ -262,7 +263,7 @@ def _share(system: GainSystem, gains: FloatArray, drive: int) -> float:
     return float(np.linalg.norm(system.known[rows])) / whole if whole > 0.0 else 0.0
 
 
-def _factor(system: GainSystem, fit: GainFit, drive: int) -> tuple[float, float]:
+def factor_of(system: GainSystem, fit: GainFit, drive: int) -> tuple[float, float]:
     """Compute the least-squares factor of the drive's torque to the a-priori one, and its relative σ."""
     factor, weight = _torque_factor(system, fit.gains, drive)
     at = len(fit.parameters) + np.arange(*system.terms[drive].indices(system.V.shape[1]))
@@ -529,6 +530,8 @@ class DriveRun:
     motion: Motion
     signal: FloatArray  # (n_samples, n_drives): current references, or what else torque follows from
     load: KnownLoad | None = None
+    thin: Decimation | None = None  # of this run, instead of that of all
+    left_out: BoolArray | None = None  # (n_samples, n_joints): about reversals of friction
 
     def __post_init__(self) -> None:
         freeze(self, signal=" ".join(str(size) for size in self.motion.q.shape))
@@ -643,10 +646,13 @@ def _block(
     robot: Robot, number: int, run: DriveRun, loads: Sequence[KnownLoad], laws: Sequence[Law], rows: Rows
 ) -> dict[str, Any]:
     """Rows of one run, W with all ten parameters of every load."""
-    thin = rows.decimate or (lambda x: x)
+    thin = run.thin or rows.decimate or (lambda x: x)
     W, known = _motor_columns(robot, run, loads, thin)
     V, slope = _signals(laws, run.signal, thin)
-    drive, sample = np.nonzero(_moving(robot, thin(run.motion.dq), rows.dead_zone).T)
+    moves = _moving(robot, thin(run.motion.dq), rows.dead_zone)
+    if run.left_out is not None:
+        moves &= thin(_coupled(robot, run.left_out, np.any).astype(float)) < PART
+    drive, sample = np.nonzero(moves.T)
     own = np.repeat(np.arange(len(laws)), [len(law.powers) for law in laws])[None, :] == drive[:, None]
     return {
         "W": W[sample, drive],
@@ -694,9 +700,13 @@ def _moving(robot: Robot, dq: FloatArray, dead_zone: FloatArray | None) -> BoolA
     """Mark the rows of drives all of whose joints move, (n_samples, n_drives)."""
     if dead_zone is None:
         return np.ones(dq.shape, dtype=bool)
-    fast = np.abs(dq) > dead_zone
+    return _coupled(robot, np.abs(dq) > dead_zone, np.all)
+
+
+def _coupled(robot: Robot, joints: BoolArray, whether: Callable[..., BoolArray]) -> BoolArray:
+    """Combine marks of joints, (n_samples, n_joints), to those of the drives that move them."""
     coupled = np.abs(np.linalg.inv(robot.drive.motor_from_joint).T) > 0.0
-    return np.array([fast[:, joints].all(axis=1) for joints in coupled]).T
+    return np.array([whether(joints[:, own], axis=1) for own in coupled]).T
 
 
 def _signals(laws: Sequence[Law], signal: FloatArray, thin: Decimation) -> tuple[FloatArray, FloatArray]:

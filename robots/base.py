@@ -234,14 +234,17 @@ def _tree_axes(tree: Tree) -> list[tuple[int, bool]]:
 
 
 def independent_columns(
-    W: FloatArray, order: list[int], tolerance: float
+    W: FloatArray, order: Iterable[int] | None = None, tolerance: float = TOLERANCE
 ) -> tuple[IntArray, IntArray, FloatArray, tuple[float, float]]:
-    """Select independent columns in order; dropped ones depend on earlier ones: W_dropped ≈ W_kept @ coefficients."""
+    """Select independent columns in order; dropped ones depend on earlier ones: W_dropped ≈ W_kept @ coefficients.
+
+    Columns of W have length 1, or 0.
+    """
     basis = np.empty((len(W), 0))
     kept: list[int] = []
     dropped: list[int] = []
     residuals: dict[int, float] = {}
-    for column in order:
+    for column in range(W.shape[1]) if order is None else order:
         rest = W[:, column]
         for _ in range(2):  # once is not orthogonal enough
             rest = rest - basis @ (basis.T @ rest)
@@ -253,8 +256,8 @@ def independent_columns(
             dropped.append(column)
     coefficients = scipy.linalg.lstsq(W[:, kept], W[:, dropped])[0] if dropped else np.zeros((len(kept), 0))
     coefficients[np.abs(coefficients) < tolerance] = 0.0
-    gap = min(residuals[k] for k in kept), max((residuals[k] for k in dropped), default=0.0)
-    return np.array(kept), np.array(dropped, dtype=np.int64), coefficients, gap
+    gap = min((residuals[k] for k in kept), default=0.0), max((residuals[k] for k in dropped), default=0.0)
+    return np.array(kept, dtype=np.int64), np.array(dropped, dtype=np.int64), coefficients, gap
 
 
 def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> None:

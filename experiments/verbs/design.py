@@ -101,7 +101,7 @@ def print_designed(designed: CampaignDesign) -> None:
             console.print(f"[red]✗[/] {escape(name)}: {escape(item.name)}: {escape(item.proof)}")
     for check in designed.checks:
         console.print(f"{_mark(check.holds)} {escape(check.sentence)}")
-    load = designed.setup.campaign.content.task == "payload"  # the arm's parameters are not what it is about
+    load = designed.setup.campaign.content.task != "arm"  # the arm's parameters are not what it is about
     for advice in () if load else designed.forecast.advice:
         console.print(f"  {escape(advice.sentence)}", style="dim")
     for note in designed.notes:

@@ -37,14 +37,16 @@ def run_identify(folder: Path, as_json: bool, method: str | None = None, allow: 
 
 def run_from_logs(folder: Path, logs: Sequence[Path], robot: str | None, task: Any, as_json: bool) -> None:
     """Begin a campaign of logs, and print what they showed and what they did not."""
-    from excitor.experiments.from_logs import begin_from_logs
+    from excitor.experiments.from_logs import READ_BY, begin_from_logs
 
     path, found = begin_from_logs(folder, logs, robot, task)
     if as_json:
         return echo_json({"campaign": str(path), "found": found.known, "unknown": found.unknown})
     said = (f"wrote {path}", *found.known, *(f"unknown: {line}" for line in found.unknown))
     typer.echo("\n  ".join(said))
-    typer.echo(f"{'Complete what is unknown' if found.unknown else 'Look through it'}, then: excitor identify {folder}")
+    typer.echo(
+        f"{'Complete what is unknown' if found.unknown else 'Look through it'}, then: excitor {READ_BY[task]} {folder}"
+    )
     return None
 
 

@@ -73,10 +73,9 @@ class Session:
 
 def open_basis(campaign: OpenCampaign) -> Basis:
     """Read the model that cycles are compared with."""
-    if campaign.content.task == "payload":
-        raise ExcitorError(
-            f"{campaign.folder}: is a payload campaign, whose model is no arm's; watch the campaign of its arm"
-        )
+    if campaign.content.task != "arm":
+        task = campaign.content.task
+        raise ExcitorError(f"{campaign.folder}: has task = {task!r}, whose model is no arm's; watch the arm's campaign")
     if campaign.content.matlab is not None:
         raise ExcitorError(f"{campaign.folder}: has means of MATLAB files, which show no single cycles; watch logs")
     path = campaign.folder / FILE
