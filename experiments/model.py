@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
-from excitor.identify.friction_form import formed
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -589,7 +588,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         path=path,
-        robot=None if robot is None else formed(robot, None if forms is None else forms.model_dump()),
+        robot=_formed(robot, None if forms is None else forms.model_dump()),
         **{key: getattr(file, key) for key in AS_WRITTEN},
     )
 
@@ -632,6 +631,15 @@ def _standard(given: _Standard, path: Path) -> Standard | None:
     )
 
 
+def _formed(robot: Robot | None, friction: Mapping[str, Any] | None) -> Robot | None:
+    """Give a robot the friction that was chosen, if any was."""
+    if robot is None or friction is None:
+        return robot
+    from excitor.identify.friction_form import formed
+
+    return formed(robot, friction)
+
+
 def _robot_of(path: Path | None, name: str, friction: Mapping[str, Any] | None) -> Robot | None:
     """Load the robot that the campaign beside a model names, else the catalogue's of that name, with a friction."""
     if path is not None and (campaign := path.parent / CAMPAIGN).is_file():
@@ -640,5 +648,5 @@ def _robot_of(path: Path | None, name: str, friction: Mapping[str, Any] | None) 
         except (OSError, ValueError):
             return None
         if name not in catalog_names() and (path.parent / name).is_file():
-            return formed(load(path.parent / name), friction)
-    return formed(load(name), friction) if name in catalog_names() else None
+            return _formed(load(path.parent / name), friction)
+    return _formed(load(name), friction) if name in catalog_names() else None

@@ -82,7 +82,7 @@ def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> L
     own = rigid.check_consistency(phi)
     if not own.mass > 0.0:
         raise ExcitorError(f"{origin.name}: its mass is {own.mass:.4g} kg, so that it is no load")
-    if not own.holds:
+    if not own.holds and not origin.point:  # of a point there is no inertia but rounding
         moments = ", ".join(f"{x:.3g}" for x in own.principal_moments)
         raise ExcitorError(
             f"{origin.name}: no body can have these data: its principal inertias are {moments} kg m2, of which none "

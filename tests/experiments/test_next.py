@@ -199,7 +199,7 @@ def test_what_a_held_joint_hides_is_reported(tmp_path):
 
 def test_without_a_model_it_says_what_comes_first(folder):
     (folder / "model.json").unlink()
-    with pytest.raises(ExcitorError, match=r"model\.json: is missing, so nothing is known yet; next: excitor design"):
+    with pytest.raises(ExcitorError, match=r"model\.json: is missing, so nothing is known yet; next: excitor identify"):
         advise(folder)
 
 
