@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from excitor.design.programs.plan import MEASURED, PARTS, WARM_UP, Plan, Stretches, StretchName, marks
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
+from excitor.design.programs.target import POSES, Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
 TARGET = stated("csv.toml", "csv")
 
+_COARSE, _PER_BLEND = 0.1, 20  # s between points of a first run, and points of each change of speed
 _NAMES = {mark: name for name, mark in PARTS.items()}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
@@ -21,6 +22,8 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one table per motion segment, joints in rad and m."""
     made = [stretch for stretch in Stretches if plan.stretch(stretch).duration > 0.0]
     step = spacing or TARGET.spacing or 0.01
+    if plan.poses:  # which no time matters to
+        step = max(step, min(_COARSE, *(move.blend / _PER_BLEND for move in plan.out.moves)))
     return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}
 
 
@@ -59,7 +62,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     for stretch, suffix in _SUFFIX.items():
         file = f"{name}{suffix}.csv"
         if file not in files:
-            if stretch == "main":
+            if stretch == "main" and not name.endswith(POSES):
                 raise ProgramError(file, None, "is missing")
             continue
         parts, t, values = _table(file, files[file], machine.axes.size)

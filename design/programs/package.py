@@ -10,7 +10,9 @@ from excitor.design.programs.facts import Facts, LimitLine, overrun
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import (
+    DRY,
     NO_GO,
+    POSES,
     CannotDrive,
     Emitter,
     Target,
@@ -27,7 +29,6 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
 PAGE = "README.md"
-DRY = "_dry"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,6 +49,12 @@ class Package:
     programs: tuple[Program, ...]
     shared: Mapping[str, str]  # clients
     spacing: float | None
+    missing: tuple[str, ...] = ()  # why it has no first run at reduced speed
+
+    @property
+    def plan(self) -> Plan:
+        """The first plan of a run, or of its dry run."""
+        return next((one.plan for one in self.programs if not one.plan.poses), self.programs[0].plan)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -56,7 +63,11 @@ class Package:
 
 
 def package(
-    emitter: Emitter, plans: Sequence[Plan], spacing: float | None = None, facts: Sequence[Facts | None] = ()
+    emitter: Emitter,
+    plans: Sequence[Plan],
+    spacing: float | None = None,
+    facts: Sequence[Facts | None] = (),
+    missing: tuple[str, ...] = (),
 ) -> Package:
     """Write the programs of all plans for one controller; raise CannotDrive with what it cannot do."""
     target = emitter.TARGET
@@ -66,19 +77,21 @@ def package(
     programs = []
     for plan, name, known in zip(plans, names, facts or [None] * len(plans), strict=True):
         check(plan, target)
+        if plan.poses and not target.poses:
+            raise CannotDrive(f"{target.name}: writes no first run through poses at reduced speed yet")
         files = dict(emitter.emit(plan, name, spacing))
-        if target.clients:
+        if target.clients and not plan.poses:
             files.setdefault(f"{name}.json", run_json(plan, target))
         programs.append(Program(name, plan, files, known))
     shared = {client: file_text(f"clients/{client}") for client in target.clients}
-    return Package(target, tuple(programs), shared, spacing)
+    return Package(target, tuple(programs), shared, spacing, missing)
 
 
 def program_names_of(plans: Sequence[Plan], target: Target) -> list[str]:
-    """Name programs after their runs; a dry run bears its run's name and `_dry`."""
+    """Name programs after their runs; a dry run bears its run's name and `_dry`, a first run `_pos`."""
     runs = list(dict.fromkeys(plan.run for plan in plans))
     named = dict(zip(runs, program_names(runs, target), strict=True))
-    return [named[plan.run] + (DRY if plan.dry else "") for plan in plans]
+    return [named[plan.run] + (POSES if plan.poses else DRY if plan.dry else "") for plan in plans]
 
 
 def encoded_files(made: Package) -> dict[str, bytes]:
@@ -106,7 +119,7 @@ _CLASSES = {
 
 def operator_page(made: "Package") -> str:
     """Write the page, in Markdown."""
-    target, plan = made.target, made.programs[0].plan
+    target, plan = made.target, made.plan
     robot = comment(plan.robot.title or plan.robot.name)
     parts = [
         f"# {robot}: programs for {target.title}",

@@ -70,6 +70,8 @@ class Target:
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
+    poses: bool = False  # whether it writes a first run at reduced speed
+    manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     aborts: tuple[Refusal, ...] = ()  # what ends a run on its way as well, proven by running the program into it
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
@@ -209,6 +211,7 @@ class Machine:
     payload: float = 0.0  # kg, that the controller has been told
     names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
+    top: FloatArray | None = None  # (n_axes,), per s: speeds of axes at 100 %; None: unknown
     later: tuple[float, float] | None = None  # s into the main stretch, and the override from then on
 
     def __post_init__(self) -> None:
@@ -258,7 +261,8 @@ class Executor(Protocol):
         """Run the program called `name`; `files` are its files and the target's shared ones, by name."""
 
 
-ENDINGS = ("_dry", "_out", "_main", "_back")  # of the files of one program: no program's name has them
+DRY, POSES = "_dry", "_pos"  # after the name of a run
+ENDINGS = (DRY, POSES, "_out", "_main", "_back")  # of the files of one program: no program's name has them
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
 
 

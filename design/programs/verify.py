@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.programs import poses
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,
@@ -16,6 +17,7 @@ from excitor.design.programs.interpolate import (
 )
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import (
+    CannotDrive,
     Execution,
     Executor,
     Machine,
@@ -27,6 +29,8 @@ from excitor.design.programs.target import (
     from_axes,
     to_axes,
 )
+from excitor.design.programs.way_points import top_speeds
+from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Motion
 
 _AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
@@ -72,13 +76,17 @@ def verify(
     problems = list(_texts(target, files))
     nominal: Execution | None = None
     for step in fitting_steps(plan, target):
-        machine = _near_home(plan, target, step)
+        machine = replace(_near_home(plan, target, step), top=_top(plan, target))
         try:
             execution = executor.execute(files, name, machine)
         except ProgramError as error:
             problems.append(str(error))
             continue
-        problems += differences(plan, target, execution, step, machine.axes)
+        if plan.poses:
+            problems += poses.differences(plan, target, execution)
+            problems += _any_speed(plan, target, executor, files, name)
+        else:
+            problems += differences(plan, target, execution, step, machine.axes)
         nominal = nominal or execution
     if nominal is not None:
         problems += _refusals(plan, target, executor, files, name)
@@ -133,6 +141,27 @@ def _near_home(plan: Plan, target: Target, step: float) -> Machine:
     return replace(machine, axes=to_axes(plan.robot, target, plan.home + off / max(1.0, coupled)))
 
 
+def _top(plan: Plan, target: Target) -> FloatArray | None:
+    """Return the axes' speeds at 100 %; None where a joint's is unknown."""
+    try:
+        return top_speeds(plan.robot, target)
+    except CannotDrive:
+        return None
+
+
+def _any_speed(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
+    """Run a first run at a low override, in manual reduced mode where there is one; it must run all the same."""
+    machine = replace(_machine(plan, target, fitting_steps(plan, target)[0]), top=_top(plan, target))
+    situations = {"the speed slider at 30 %": replace(machine, override=0.3)} if "override" in target.refuses else {}
+    situations |= {"manual reduced mode": replace(machine, automatic=False)} if target.manual else {}
+    for words, there in situations.items():
+        try:
+            found = poses.differences(plan, target, executor.execute(files, name, there))
+        except ProgramError as error:
+            found = [str(error)]
+        yield from (f"with {words}: {problem}" for problem in found)
+
+
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
     """Check a file's characters, line ends and length, without parsing it."""
     for file, text in files.items():
@@ -154,6 +183,8 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
     for refusal, machine, situation in _situations(plan, target):
+        if plan.poses and (refusal == "override" or (refusal == "mode" and target.manual)):
+            continue
         if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
             continue
         try:
@@ -169,7 +200,7 @@ def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str
 
 def _aborts(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program into each of its aborts, in the middle of the run; yield a sentence for each failure."""
-    if "override" not in target.aborts:
+    if "override" not in target.aborts or plan.poses:
         return
     after = 0.5 * plan.body.duration
     machine = _machine(plan, target, fitting_steps(plan, target)[0])

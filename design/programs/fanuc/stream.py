@@ -1,15 +1,27 @@
 """FANUC Stream Motion (J519): a small TP program hands the motion over to a client on another computer."""
 
-from excitor.design.programs.fanuc.tp import header, preflight, program_text, refusals
+import numpy as np
+
+from excitor.design.programs.fanuc.tp import TARGET as TP
+from excitor.design.programs.fanuc.tp import first_run, header, preflight, program_text, refusals
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
-from excitor.design.programs.target import CannotDrive, stated
+from excitor.design.programs.target import CannotDrive, stated, to_axes
 
 TARGET = stated("fanuc/targets.toml", "fanuc-j519")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the TP program and the run's data."""
+    if plan.poses:
+        pendant, stream_axes = (to_axes(plan.robot, each, plan.out.knots) for each in (TP, TARGET))
+        if np.abs(pendant - stream_axes).max() > 0.0:
+            raise CannotDrive(
+                f"{TARGET.name}: the first run through poses is a program of the pendant's axes, which "
+                f"{plan.robot.name} does not state as those of the stream; state [controllers.fanuc] and use the "
+                "target fanuc for it"
+            )
+        return first_run(plan, name)
     if "fanuc" in plan.robot.controllers and TARGET.name not in plan.robot.controllers:
         raise CannotDrive(
             f"{TARGET.name}: {plan.robot.name} states the pendant's axes, and the stream's J3 may differ from them by "

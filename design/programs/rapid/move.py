@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.design.motion import Move
 from excitor.design.programs.plan import HOLD, MEASURED, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.rapid.text import DECIMALS, NOWHERE, RESERVED, jointtarget, module
+from excitor.design.programs.rapid.text import DECIMALS, NOWHERE, RESERVED, first_run, jointtarget, module
 from excitor.design.programs.target import CannotDrive, fixed, in_axes, precise, stated
 from excitor.robots.arrays import FloatArray
 
@@ -30,6 +30,8 @@ class _Table:
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the module."""
+    if plan.poses:
+        return first_run(plan, TARGET, name)
     axes, spacing = in_axes(plan, TARGET), spacing or TARGET.spacing or 0.1
     tables, body = _rounds(axes, spacing) if axes.body.series is None else _series(axes, spacing)
     columns = [(f"{table.name}{j + 1}", values) for table in tables for j, values in enumerate(table.points.T)]

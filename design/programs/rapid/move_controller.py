@@ -7,7 +7,7 @@ import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
 from excitor.design.programs.rapid.cell import Cell, run_module
-from excitor.design.programs.target import Execution, Machine, Stretch
+from excitor.design.programs.target import POSES, Execution, Machine, Stretch
 from excitor.robots.arrays import FloatArray
 
 LOG, MARK = "ex_log", "ex_mark"
@@ -29,6 +29,7 @@ class MovingCell(Cell):
     def __init__(self, file: str, machine: Machine) -> None:
         super().__init__(file, machine)
         self.fine = True
+        self.poses = file.endswith(f"{POSES}.mod")  # a first run, without marks and a logger
         self.stretch: StretchName = "out"
         self.begun = 0.0  # when the stretch began
         self.points: dict[StretchName, list[tuple[float, FloatArray]]] = {"out": [], "main": [], "back": []}
@@ -45,6 +46,7 @@ class MovingCell(Cell):
             self.fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
             self.axes, self.time = to, self.time + seconds
+            self.mark = OUT if self.poses else self.mark
             return
         self._begin()
         self._spend(seconds)
@@ -82,15 +84,22 @@ class MovingCell(Cell):
 
     def execution(self) -> Execution:
         """Return the execution."""
-        halted = "" if self.mark == END else " ".join(self.texts) or "the program ends without its last mark"
+        ended = self.mark == (OUT if self.poses else END) and not (self.poses and self.texts)
+        halted = "" if ended else " ".join(self.texts) or "the program ends without its last mark"
         stretches = []
         for name, points in self.points.items():
             if points:
                 t, axes = (np.array(column) for column in zip(*points, strict=True))
-                stretches.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
+                rates = self._peaks(t, axes) if self.poses else None
+                stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend"))
         if not self.fine:
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
+
+    def _peaks(self, t: FloatArray, axes: FloatArray) -> FloatArray:
+        """Return the rates of each way at its fastest: twice their mean, as of any ramp up and down."""
+        mean = np.diff(axes, axis=0) / np.diff(t)[:, None]
+        return np.concatenate([0.0 * axes[:1], 2.0 * self.machine.override * mean])
 
     def _log(self, on: bool) -> None:
         if not self.fine:
