@@ -13,7 +13,6 @@ from excitor.robots.arrays import FloatArray
 
 TARGET = stated("csv.toml", "csv")
 
-_COARSE, _PER_BLEND = 0.1, 20  # s between points of a first run, and points of each change of speed
 _NAMES = {mark: name for name, mark in PARTS.items()}
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
@@ -22,8 +21,6 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one table per motion segment, joints in rad and m."""
     made = [stretch for stretch in Stretches if plan.stretch(stretch).duration > 0.0]
     step = spacing or TARGET.spacing or 0.01
-    if plan.poses:  # which no time matters to
-        step = max(step, min(_COARSE, *(move.blend / _PER_BLEND for move in plan.out.moves)))
     return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}
 
 

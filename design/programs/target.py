@@ -346,11 +346,14 @@ def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
     return plan.stretch(stretch).edges
 
 
+_PER_LINE = 60  # points of a line of a first run, on which no time matters
+
+
 def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:
-    """Divide every part evenly, into steps of at most `spacing` s; the first time is 0, (n_points,)."""
+    """Divide every part evenly, into steps of at most `spacing` s, or lines of a first run; from 0, (n_points,)."""
     edges = part_edges(plan, stretch)
     parts = []
     for start, end in pairwise(edges):
-        n = max(1, int(np.ceil((end - start) / spacing - 1e-9)))
+        n = _PER_LINE if plan.poses else max(1, int(np.ceil((end - start) / spacing - 1e-9)))
         parts.append(start + np.arange(n) * ((end - start) / n))
     return np.concatenate([*parts, edges[-1:]])
