@@ -239,8 +239,10 @@ def _first_runs(made: "Package") -> str:
     parts = [
         f"{mode}, and compare what you see with the table. Flange and tool point stay below 250 mm/s by the program "
         "itself, whatever the override: the lines between the poses are proven like those of a run. The robot stops at "
-        "each pose; no log is needed."
+        "each pose; no log is needed. Other modes, overrides, clients and loggers below are for the dry run and the "
+        f"run. {target.first_run}".rstrip()
     ]
+    known = len(parts)
     for program in made.programs:
         plan = program.plan
         if plan.poses:
@@ -251,7 +253,7 @@ def _first_runs(made: "Package") -> str:
             ]
             left = [f"* Left out: {comment(each, 200)}." for each in plan.left_out]
             parts.append("\n".join([f"`{program.name}`:", "", *_table(["", "pose", *names], rows), "", *left]).rstrip())
-    if len(parts) == 1:
+    if len(parts) == known:
         why = "; ".join(made.missing) or "none is proven for this design; excitor emit says why"
         return f"{title}\n\n**There is no program for them: {comment(why, 500)}. Begin with the dry run.**"
     return "\n\n".join([title, *parts])

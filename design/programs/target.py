@@ -71,6 +71,7 @@ class Target:
     assumed: str = ""  # what no public document says, and was taken for granted
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
     poses: bool = False  # whether it writes a first run at reduced speed
+    first_run: str = ""  # what the operator must know of that program
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     aborts: tuple[Refusal, ...] = ()  # what ends a run on its way as well, proven by running the program into it
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
