@@ -1,7 +1,7 @@
 """Programs of a campaign's design: written if their own execution passes all checks, and verified again at any time."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -371,9 +371,10 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
                 one = periodic_programs(setup, runs[name], body, read_run(run.way, "way"))
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
-        first = first_run(one[-1]) if poses else []
-        notes += [f"run {name!r} has no first run at reduced speed: {why}" for why in first if isinstance(why, str)]
-        made += [why for why in first if not isinstance(why, str)]
+        first = first_run(one[-1]) if poses else None
+        if isinstance(first, str):
+            notes.append(f"run {name!r} has no first run at reduced speed: {first}")
+        made += [first] if isinstance(first, CheckedPlan) else []
         made += [
             one_of if one_of.plan.dry else replace(one_of, judge=replace(one_of.judge, loss=loss)) for one_of in one
         ]
@@ -393,11 +394,17 @@ def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> l
     return [CheckedPlan(dry, judge), CheckedPlan(plan, judge)]
 
 
-def first_run(one: CheckedPlan) -> list[CheckedPlan | str]:
+def first_run(one: CheckedPlan) -> CheckedPlan | str:
     """Plan a run's first run at reduced speed; or say why there is none."""
     assert one.judge.constraints is not None
     made = poses_plan(one.plan, one.judge.constraints, torque_model(one.plan.robot))
-    return [made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))]
+    return made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))
+
+
+def with_first_runs(runs: Iterable[Sequence[CheckedPlan]]) -> list[CheckedPlan]:
+    """Put each run's first run at reduced speed before its programs, where there is one."""
+    listed = [one for programs in runs for one in (first_run(programs[-1]), *programs)]
+    return [one for one in listed if isinstance(one, CheckedPlan)]
 
 
 def _moves(setup: Setup, run_plan: RunPlan, body: Run) -> list[CheckedPlan]:

@@ -52,7 +52,8 @@ class Plan:
     @property
     def kind(self) -> str:
         """What a file's head says that it is, where it is not the run itself."""
-        return "FIRST RUN through poses, at reduced speed" if self.poses else "DRY RUN at 15 % amplitude"
+        dry = "DRY RUN at 15 percent amplitude" if self.dry else ""
+        return "FIRST RUN through poses at reduced speed" if self.poses else dry
 
     @property
     def home(self) -> FloatArray:

@@ -128,21 +128,18 @@ def _bodies(robot: Robot) -> Mapping[str, Robot]:
     return {"tool": robot, "flange": replace(robot, tool=replace(robot.tool, T_link_frame=np.eye(4)))}
 
 
-def _line_speed(robot: Robot, q: FloatArray, rate: FloatArray) -> float:
-    """Find the highest speed of flange and tool point at poses, at a rate of the joints, m/s."""
+def _line_speed(robot: Robot, a: FloatArray, b: FloatArray, rate: FloatArray) -> float:
+    """Find the highest speed of flange and tool point on a line, at a rate of the joints, m/s."""
+    q = a + np.linspace(0.0, 1.0, _ON_LINE)[:, None] * (b - a)
     found = [np.einsum("nij,j->ni", frame_jacobian(each, q)[:, :3], rate) for each in _bodies(robot).values()]
     return float(np.linalg.norm(found, axis=2).max())
-
-
-def _line(a: FloatArray, b: FloatArray) -> FloatArray:
-    return np.asarray(a + np.linspace(0.0, 1.0, _ON_LINE)[:, None] * (b - a))
 
 
 def _timed(robot: Robot, poses: FloatArray, constraints: Constraints, step: float) -> Run:
     """Choose how long each line takes: speeding up and slowing down take a third of it each."""
     times = []
     for a, b in pairwise(poses):
-        slow = 1.5 * _line_speed(robot, _line(a, b), b - a) / (_PLANNED * SPEED)
+        slow = 1.5 * _line_speed(robot, a, b, b - a) / (_PLANNED * SPEED)
         least = move_time(b - a, constraints, share=_SHARE, sample_time=step)
         times.append(whole(max(slow, least), step))
     return line_run(robot.joint_names, step, poses, times, blends=np.array(times) / 3.0)
@@ -153,7 +150,7 @@ def slowed(robot: Robot, way: Run) -> Run:
 
     def slower(move: Move) -> Move:
         rate = move.most[1] * np.sign(move.goal - move.origin)
-        factor = _line_speed(robot, _line(move.origin, move.goal), rate) / (_PLANNED * SPEED)
+        factor = _line_speed(robot, move.origin, move.goal, rate) / (_PLANNED * SPEED)
         if factor <= 1.0:
             return move
         time = whole(factor * move.time, way.sample_time)
@@ -200,7 +197,7 @@ def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
             return
         seconds = max(float(stretch.t[i] - stretch.t[i - 1]), 1e-9)
         rate = (q[i] - q[i - 1]) / seconds if rates is None else rates[i]
-        yield from _too_fast(_line_speed(plan.robot, _line(q[i - 1], q[i]), rate), f"on the way to pose {k}")
+        yield from _too_fast(_line_speed(plan.robot, q[i - 1], q[i], rate), f"on the way to pose {k}")
     if k != len(plan.out.knots) - 1:
         yield f"visits {k} poses, planned are {len(plan.out.knots) - 1}"
 

@@ -30,7 +30,6 @@ from excitor.design.programs.target import (
     to_axes,
 )
 from excitor.design.programs.way_points import top_speeds
-from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Motion
 
 _AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
@@ -76,7 +75,7 @@ def verify(
     problems = list(_texts(target, files))
     nominal: Execution | None = None
     for step in fitting_steps(plan, target):
-        machine = replace(_near_home(plan, target, step), top=_top(plan, target))
+        machine = _near_home(plan, target, step)
         try:
             execution = executor.execute(files, name, machine)
         except ProgramError as error:
@@ -84,13 +83,12 @@ def verify(
             continue
         if plan.poses:
             problems += poses.differences(plan, target, execution)
-            problems += _any_speed(plan, target, executor, files, name)
         else:
             problems += differences(plan, target, execution, step, machine.axes)
         nominal = nominal or execution
     if nominal is not None:
         problems += _refusals(plan, target, executor, files, name)
-        problems += _aborts(plan, target, executor, files, name)
+        problems += (_any_speed if plan.poses else _aborts)(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
     if nominal is None or problems:
         worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
@@ -128,7 +126,11 @@ def condition_planned(plan: Plan, score: Score | None) -> float | None:
 
 def _machine(plan: Plan, target: Target, step: float) -> Machine:
     names = axes_of(plan.robot, target).names
-    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names)
+    try:
+        top = top_speeds(plan.robot, target)
+    except CannotDrive:
+        top = None  # a joint's is unknown
+    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names, top=top)
 
 
 def _near_home(plan: Plan, target: Target, step: float) -> Machine:
@@ -141,17 +143,9 @@ def _near_home(plan: Plan, target: Target, step: float) -> Machine:
     return replace(machine, axes=to_axes(plan.robot, target, plan.home + off / max(1.0, coupled)))
 
 
-def _top(plan: Plan, target: Target) -> FloatArray | None:
-    """Return the axes' speeds at 100 %; None where a joint's is unknown."""
-    try:
-        return top_speeds(plan.robot, target)
-    except CannotDrive:
-        return None
-
-
 def _any_speed(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run a first run at a low override, in manual reduced mode where there is one; it must run all the same."""
-    machine = replace(_machine(plan, target, fitting_steps(plan, target)[0]), top=_top(plan, target))
+    machine = _machine(plan, target, fitting_steps(plan, target)[0])
     situations = {"the speed slider at 30 %": replace(machine, override=0.3)} if "override" in target.refuses else {}
     situations |= {"manual reduced mode": replace(machine, automatic=False)} if target.manual else {}
     for words, there in situations.items():
@@ -200,7 +194,7 @@ def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str
 
 def _aborts(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program into each of its aborts, in the middle of the run; yield a sentence for each failure."""
-    if "override" not in target.aborts or plan.poses:
+    if "override" not in target.aborts:
         return
     after = 0.5 * plan.body.duration
     machine = _machine(plan, target, fitting_steps(plan, target)[0])

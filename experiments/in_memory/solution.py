@@ -276,7 +276,7 @@ def emit(
         raise ExcitorError(f"the design is a no-go, so no program of it is written: {'; '.join(reasons)}")
     if "motion-only" not in allow and (useless := refusal(target, robot)):
         raise ExcitorError(f"{useless}; or say allow={{'motion-only'}}, if the motion is all that is wanted")
-    programs = list(emission.described(_programs(runs)))
+    programs = list(emission.described(emission.with_first_runs(one.programs for one in runs)))
     if emission.UNKNOWN_LIMITS not in allow and (why := emission.unlimited(target, programs)):
         raise ExcitorError(why)
     made, verified = emission.checked_package(target, programs, spacing, lambda _: None)
@@ -306,7 +306,7 @@ def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> emission.Ve
     if not path.is_dir():
         raise ExcitorError(f"{path}: is no folder of programs; give the folder of a target, such as programs/urscript")
     runs = [run] if isinstance(run, Run) else list(run)
-    return emission.verify_target(path, _programs(runs), lambda _: None)
+    return emission.verify_target(path, emission.with_first_runs(one.programs for one in runs), lambda _: None)
 
 
 def manifest_of(run: Run, target: str) -> Manifest:
@@ -332,13 +332,3 @@ def runs_of(run: Run | Sequence[Run], robot: Robot) -> list[Run]:
         if one.robot.joint_names != robot.joint_names or one.robot.name != robot.name:
             raise ValueError(f"run {one.plan.run!r} was designed for {one.robot.name}, not for {robot.name}")
     return runs
-
-
-def _programs(runs: Sequence[Run]) -> list[emission.CheckedPlan]:
-    """List the programs of runs, each after its first run through poses at reduced speed."""
-    return [
-        one
-        for each in runs
-        for one in (*emission.first_run(each.programs[-1]), *each.programs)
-        if not isinstance(one, str)
-    ]

@@ -1,7 +1,5 @@
 """FANUC Stream Motion (J519): a small TP program hands the motion over to a client on another computer."""
 
-import numpy as np
-
 from excitor.design.programs.fanuc.tp import TARGET as TP
 from excitor.design.programs.fanuc.tp import first_run, header, preflight, program_text, refusals
 from excitor.design.programs.plan import Plan
@@ -14,12 +12,10 @@ TARGET = stated("fanuc/targets.toml", "fanuc-j519")
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the TP program and the run's data."""
     if plan.poses:
-        pendant, stream_axes = (to_axes(plan.robot, each, plan.out.knots) for each in (TP, TARGET))
-        if np.abs(pendant - stream_axes).max() > 0.0:
+        if (to_axes(plan.robot, TP, plan.out.knots) != to_axes(plan.robot, TARGET, plan.out.knots)).any():
             raise CannotDrive(
-                f"{TARGET.name}: the first run through poses is a program of the pendant's axes, which "
-                f"{plan.robot.name} does not state as those of the stream; state [controllers.fanuc] and use the "
-                "target fanuc for it"
+                f"{TARGET.name}: the poses are a program of the pendant's axes, which are not those of the stream; "
+                "use the target fanuc for them"
             )
         return first_run(plan, name)
     if "fanuc" in plan.robot.controllers and TARGET.name not in plan.robot.controllers:

@@ -49,10 +49,12 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 def first_run(plan: Plan, name: str) -> dict[str, str]:
     """Write the program of a first run, whose speeds are shares of the axes' own."""
     table: list[np.ndarray] = []
-    code = [*header(plan), *_tops(top := top_speeds(plan.robot, TARGET)), *preflight(plan), *_at_home(plan, table)]
-    code.append(f"{_MARK}={OUT}")
-    for body in way(plan, TARGET, Speeds(top, TARGET.decimals, 0, 1.0), back=False):
-        code += _ride(body, [], table)
+    top = top_speeds(plan.robot, TARGET)
+    code = [*header(plan), *_tops(top), *preflight(plan), *_at_home(plan, table), f"{_MARK}={OUT}"]
+    for move in in_axes(plan, TARGET).out.moves:
+        share = float((np.abs(move.goal - move.origin) / top).max()) / (move.duration - move.blend)
+        table.append(move.goal)
+        code.append(f"J P[{len(table)}] {max(1, int(100.0 * share))}% FINE")
     return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table)}
 
 

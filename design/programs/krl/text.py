@@ -22,17 +22,12 @@ def program(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) ->
     home, mass = in_axes(plan, target).home, plan.payload or 0.0
     common = {
         "name": name, "no_go": no_go_lines(plan, "; "), "speed": DEFAULT_SPEED, "begin": pose(home),
-        "kind": _kind(plan), "run": comment(plan.run, 60),
+        "kind": plan.kind or "real run", "run": comment(plan.run, 60),
         "campaign": comment(plan.campaign, 60), "robot": comment(plan.robot.name, 60),
         "home": [fixed(float(x), target.decimals) for x in home], "near": f"{NEAR:.1f}", "poses": bool(plan.poses),
         "payload": plan.payload is not None, "mass": f"{mass:.6f}", "kg": f"{mass:.3f}", "light": f"{LIGHT:.1f}",
     }  # fmt: skip
     return crlf(filled("krl/program.src", {**common, **values}))
-
-
-def _kind(plan: Plan) -> str:
-    dry = "DRY RUN, 15 percent amplitude" if plan.dry else "real run"
-    return plan.kind if plan.poses else dry
 
 
 def first_run(plan: Plan, target: Target, name: str) -> dict[str, str]:

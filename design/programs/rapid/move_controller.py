@@ -12,6 +12,7 @@ from excitor.robots.arrays import FloatArray
 
 LOG, MARK = "ex_log", "ex_mark"
 _NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
+_PEAK = 2.0  # of the mean speed of a move, at most: of one that only speeds up and slows down
 _REST = 0.999  # s at standstill, before the logger starts and after it stops
 _MOST_MARK = 65535  # of a group output of 16 bits
 
@@ -42,6 +43,8 @@ class MovingCell(Cell):
         to = np.array(axes)
         if len(to) != len(self.axes):
             self.fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
+        if self.poses and not fine:
+            self.fail("a first run stops at every pose")
         if seconds is None or not seconds > 0.0:
             self.fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
@@ -90,16 +93,12 @@ class MovingCell(Cell):
         for name, points in self.points.items():
             if points:
                 t, axes = (np.array(column) for column in zip(*points, strict=True))
-                rates = self._peaks(t, axes) if self.poses else None
+                mean = np.diff(axes, axis=0, prepend=axes[:1]) / np.diff(t, prepend=-1.0)[:, None]
+                rates = _PEAK * self.machine.override * mean if self.poses else None
                 stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend"))
         if not self.fine:
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
-
-    def _peaks(self, t: FloatArray, axes: FloatArray) -> FloatArray:
-        """Return the rates of each way at its fastest: twice their mean, as of any ramp up and down."""
-        mean = np.diff(axes, axis=0) / np.diff(t)[:, None]
-        return np.concatenate([0.0 * axes[:1], 2.0 * self.machine.override * mean])
 
     def _log(self, on: bool) -> None:
         if not self.fine:

@@ -71,9 +71,7 @@ def _header(plan: Plan, target: Target) -> list[str]:
     seconds = ", ".join(f"{name} {plan.stretch(name).duration:g} s" for name in Stretches)
     said = [f"campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(plan.robot.name)}"]
     said += [f"{kind}; {seconds}", f"axes: {', '.join(comment(name) for name in axes_of(plan.robot, target).names)}"]
-    if plan.poses:
-        said[1:2] = [f"{plan.kind}; {plan.out.duration:g} s"]
-    elif plan.dry:
-        said.insert(0, "DRY RUN at 15 percent amplitude, to be tried before the run itself")
+    if plan.dry:
+        said.insert(0, f"{plan.kind}, to be tried before the run itself")
     said = [*no_go_lines(plan), "Written by Excitor. No check away from the robot replaces a dry run.", *said]
     return [f"    ! {line}" for line in said]

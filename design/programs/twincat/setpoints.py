@@ -41,8 +41,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 def _header(plan: Plan) -> list[str]:
     """Write comments that describe a file."""
     robot = plan.robot
-    dry = ["DRY RUN: the same motion at a small amplitude."] if plan.dry else []
-    dry = [f"{plan.kind}."] if plan.poses else dry
+    dry = [f"{plan.kind}."] if plan.dry else []
     names = comment(", ".join(axes_of(robot, TARGET).names), 200)
     units = sorted({"mm" if slides else "deg" for slides in robot.mechanism.prismatic})
     lines = [

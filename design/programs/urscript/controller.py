@@ -155,7 +155,9 @@ class Controller:
             span = way / speed + speed / rise if way > speed**2 / rise else 2.0 * math.sqrt(way / rise)
         else:
             peak = 2.0 / span  # of a trapezoid, at most
-        if self._stretch(self.register) == "out":
+        if self.register == OUT:
+            if r:
+                raise Fault("a blend radius in a way from pose to pose: none is rounded off")
             self.rates = [*(self.rates or [[0.0] * len(ways)]), [peak * self.override() * x for x in ways]]
         frames = self._occupy(span)
         self._record(self.targets, target, frames)

@@ -32,7 +32,8 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the script, `run.script` filled in; `spacing` is not used, as there is no table."""
     axes = in_axes(plan, TARGET)
     if plan.poses:
-        return {f"{name}.script": "\n".join(filled("urscript/poses.script", _slow(plan, axes))) + "\n"}
+        values = {**_common(plan, axes), "moves": [_slow(move) for move in axes.out.moves]}
+        return {f"{name}.script": "\n".join(filled("urscript/poses.script", values)) + "\n"}
     series = axes.body.series
     moves, repeats = axes.body.repeats() if series is None else ((), 1)
     written = len(axes.out.moves) * 2 + len(moves)
@@ -51,11 +52,11 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         return f"ex_move({to}, {_real(move.duration)}{f', {_real(move.blend)}' if blends else ''})"
 
     values = {
-        "ABORTED": ABORTED, "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, **_common(plan, axes),
+        "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, **_common(plan, axes),
         "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
         "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
         "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
-        "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "stop": _real(TARGET.stop_s),
+        "unit": max(fitting_steps(plan, TARGET)), "stop": _real(TARGET.stop_s),
         "out": [made(move) for move in axes.out.moves], "back": [made(move) for move in axes.back.moves],
         "rounds": [] if series else _rounds(moves, repeats, made), "series": series,
     }  # fmt: skip
@@ -64,14 +65,11 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     return {f"{name}.script": "\n".join(filled("urscript/run.script", values)) + "\n"}
 
 
-def _slow(plan: Plan, axes: Plan) -> dict[str, Any]:
-    """Write a first run's moves: the joint with the longest way at the top speed of its plan, or below."""
-    moves = []
-    for move in axes.out.moves:
-        speed = float(np.abs(move.goal - move.origin).max()) / (move.duration - move.blend)
-        slow = f"{np.floor(1e6 * speed) / 1e6:.6f}"
-        moves.append(f"movej({_list(move.goal)}, a={np.floor(1e6 * speed / move.blend) / 1e6:.6f}, v={slow})")
-    return {**_common(plan, axes), "moves": moves, "ABORTED": ABORTED, "home": _list(axes.home)}
+def _slow(move: Move) -> str:
+    """Write a move of a first run: the joint with the longest way at the top speed of its plan, or below."""
+    speed = float(np.abs(move.goal - move.origin).max()) / (move.duration - move.blend)
+    rise, top = (f"{np.floor(1e6 * x) / 1e6:.6f}" for x in (speed / move.blend, speed))
+    return f"movej({_list(move.goal)}, a={rise}, v={top})"
 
 
 def _common(plan: Plan, axes: Plan) -> dict[str, Any]:
@@ -79,7 +77,7 @@ def _common(plan: Plan, axes: Plan) -> dict[str, Any]:
     return {
         "header": _header(plan), "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0),
         "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
-        "kg": f"{axes.payload or 0.0:g}",
+        "kg": f"{axes.payload or 0.0:g}", "ABORTED": ABORTED, "home": _list(axes.home),
     }  # fmt: skip
 
 
