@@ -297,12 +297,12 @@ def verify_contents(
 
 
 def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str, str], listen: Listen) -> Verification:
-    executor = registry.executor(target.name)
     names = program_names_of([judged.plan for judged in programs], target)
     verdicts = []
     for name, judged in zip(names, programs, strict=True):
         listen(f"running {target.name}/{name}")
         own = own_files(texts, name, names, target)
+        executor = registry.executor(target.name, poses=bool(judged.plan.poses))
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
     return Verification(target, tuple(programs), tuple(verdicts))
 

@@ -151,10 +151,8 @@ def slowed(robot: Robot, way: Run) -> Run:
     def slower(move: Move) -> Move:
         rate = move.most[1] * np.sign(move.goal - move.origin)
         factor = _line_speed(robot, move.origin, move.goal, rate) / (_PLANNED * SPEED)
-        if factor <= 1.0:
-            return move
-        time = whole(factor * move.time, way.sample_time)
-        return replace(move, time=time, blend=move.blend * time / move.time)
+        time = whole(factor * move.time, way.sample_time) if factor > 1.0 else move.time
+        return replace(move, time=time, blend=move.blend * (time / move.time if move.time else 1.0))
 
     return replace(way, segments=tuple(slower(move) if isinstance(move, Move) else move for move in way.segments))
 
@@ -225,8 +223,8 @@ def _motion(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
             yield f"leaves the line to pose {k} by {np.abs(off).max():.2g} rad or m"
             return
         at += int(there[0])
-    if np.abs(q[at:] - plan.home).max() > _OFF or np.abs(q[0] - plan.home).max() > _OFF:
-        yield "does not begin and end at home"
+    if np.abs(q[at:] - plan.home).max() > _OFF:
+        yield "does not end at home"
     every = np.unique(np.append(np.arange(0, len(t), max(1, round(_STEP / float(np.median(np.diff(t)))))), len(t) - 1))
     for name, each in _bodies(plan.robot).items():
         place = frame_pose(each, q[every])[:, :3, 3]

@@ -11,20 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from excitor.design.programs.clients.j519_client import STEP, J519Client
-from excitor.design.programs.fanuc import tp_controller
 from excitor.design.programs.fanuc.language import Program, Runner
 from excitor.design.programs.fanuc.tp_controller import Arm, program_of
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import POSES, Execution, Machine, ProgramError
+from excitor.design.programs.target import Execution, Machine, ProgramError
 from excitor.robots.arrays import FloatArray
 
 Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late"
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run the TP program called `name`, and the client where it hands the motion over; a first run does not."""
-    if name.endswith(POSES):
-        return tp_controller.execute(files, name, machine)
+    """Run the TP program called `name`; where it hands the motion over to a stream, run the client as well."""
     if machine.step != STEP:
         raise ProgramError(f"{name}.json", None, f"the stream runs at {1e3 * STEP:g} ms, not at {1e3 * machine.step:g}")
     program = program_of(files, name)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.design.programs.clients.rsi_server import RsiServer
-from excitor.design.programs.krl import spline_controller
 from excitor.design.programs.krl.language import Argument, Value, Word
 from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, drive, read
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.runtime import Fault
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import POSES, Execution, Machine, ProgramError, file_in
+from excitor.design.programs.target import Execution, Machine, ProgramError, file_in
 
 MARGIN = 2.0  # deg by which limits of corrections may be wider than the motion
 _CYCLES = {(): 0.004, ("#IPO_FAST",): 0.004}  # s; at 12 ms (#IPO) not every version corrects axes
@@ -26,9 +25,7 @@ _Row = tuple[str, int, np.ndarray]  # stretch, mark, commanded axes
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run the program called `name`, at the control period that it requests of RSI; a first run moves by itself."""
-    if name.endswith(POSES):
-        return spline_controller.execute(files, name, machine)
+    """Run the program called `name`, at the control period that it requests of RSI."""
     robot = RsiKrlRobot(machine, files, name)
     module = read(files, name, robot)
     drive(module, robot)

@@ -13,21 +13,18 @@ import numpy as np
 
 from excitor.design.programs.clients.egm_client import EgmClient, receive
 from excitor.design.programs.plan import Stretches
-from excitor.design.programs.rapid import move_controller
 from excitor.design.programs.rapid.cell import Cell, run_module
 from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM
 from excitor.design.programs.rapid.run import RapidError
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import POSES, Execution, Machine
+from excitor.design.programs.target import Execution, Machine
 
 _STANDS = 0.01  # deg: a move to where the robot is
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run a module and, where it requests guided motion, the client with its run; a first run moves by itself."""
-    if name.endswith(POSES):
-        return move_controller.execute(files, name, machine)
+    """Run a module and, where it requests guided motion, the client with its run."""
     cell = GuidedCell(f"{name}.mod", machine, lambda: client_of(files, name, EgmClient))
     run_module(files, cell)
     return cell.execution()

@@ -47,12 +47,15 @@ def module(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> 
 
 def first_run(plan: Plan, target: Target, name: str) -> dict[str, str]:
     """Write the module of a first run: no move is faster at its peak, twice its mean, than planned."""
-    moves = [(move.goal, 2.0 * (move.duration - move.blend)) for move in in_axes(plan, target).out.moves]
-    lines = [
-        f"        MoveAbsJ {jointtarget(goal)} \\NoEOffs, v100 \\T:={precise(T, 9)}, fine, exTool;" for goal, T in moves
-    ]
+    moves = in_axes(plan, target).out.moves
+    lines = [move_line(jointtarget(move.goal), 2.0 * (move.duration - move.blend), "fine") for move in moves]
     values = {"guided": False, "tables": [], "body": [], "out": lines, "back": []}
     return {f"{name}.mod": module(plan, target, name, values)}
+
+
+def move_line(pose: str, seconds: float, zone: str, indent: int = 8) -> str:
+    """Write a move to a pose that takes some seconds."""
+    return f"{' ' * indent}MoveAbsJ {pose} \\NoEOffs, v1000 \\T:={precise(seconds, 9)}, {zone}, exTool;"
 
 
 def jointtarget(axes: FloatArray) -> str:

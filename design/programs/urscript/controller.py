@@ -354,10 +354,7 @@ def _real(function: Callable[[float], float]) -> Callable[[Any], float]:
 
 _REAL = ("sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        name: _real(getattr(math, name))
-        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil"]
-    },
+    **{name: _real(getattr(math, name)) for name in _REAL},
     "atan2": lambda x, y: math.atan2(number(x), number(y)),
     "pow": lambda base, exponent: math.pow(number(base), number(exponent)),
     "log": lambda b, f: math.log(number(f), number(b)),

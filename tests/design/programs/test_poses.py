@@ -84,7 +84,7 @@ def test_ways_of_dry_runs_are_slowed_down_on_the_same_lines(planned):
 
 
 def judged(plan, target, files):
-    emitter, executor = registry.emitter(target), registry.executor(target)
+    emitter, executor = registry.emitter(target), registry.executor(target, poses=True)
     return verify(plan, emitter.TARGET, executor, files=files, name=f"excitation{POSES}", judge=Judge())
 
 
