@@ -97,8 +97,7 @@ def _extremes(plan: Plan, constraints: Constraints, clock: FloatArray) -> Iterat
         for word, at in zip(words, (np.argmin(values), np.argmax(values)), strict=True)
     ]
     for item in constraints.items:
-        rows = item.rows(robot) if isinstance(item, Clearance) else ()
-        if rows:
+        if isinstance(item, Clearance) and (rows := item.rows(robot)):
             near = beyond(rows, item.values(Trace(robot, posture(q)))).argmax(axis=0)
             bodies = (row.name.removeprefix("clearance: ") for row in rows)
             asked += [(int(at), f"nearest {name}") for name, at in zip(bodies, near, strict=True)]

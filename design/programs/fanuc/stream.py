@@ -13,10 +13,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the TP program and the run's data."""
     if plan.poses:
         if (to_axes(plan.robot, TP, plan.out.knots) != to_axes(plan.robot, TARGET, plan.out.knots)).any():
-            raise CannotDrive(
-                f"{TARGET.name}: the poses are a program of the pendant's axes, which are not those of the stream; "
-                "use the target fanuc for them"
-            )
+            raise CannotDrive(f"{TARGET.name}: poses are in the pendant's axes, which the stream's are not; use fanuc")
         return first_run(plan, name)
     if "fanuc" in plan.robot.controllers and TARGET.name not in plan.robot.controllers:
         raise CannotDrive(
