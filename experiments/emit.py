@@ -1,7 +1,7 @@
 """Programs of a campaign's design: written if their own execution passes all checks, and verified again at any time."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from excitor.design.programs import registry
 from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Plan
+from excitor.design.programs.poses import poses_plan, slowed
 from excitor.design.programs.target import CannotDrive, Target, file_text
 from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.schedule import RunPlan
@@ -192,7 +193,7 @@ def _emit_one(
 ) -> EmitResult:
     try:
         if useless:
-            package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
+            package(registry.emitter(name), [one.plan for one in planned.programs if not one.plan.poses], spacing)
             return EmitResult(name, None, None, useless)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
@@ -207,18 +208,32 @@ def checked_package(
     name: str, programs: Sequence[CheckedPlan], spacing: float | None, listen: Listen
 ) -> tuple[Package, Verification]:
     """Make a target's files and run them; with points closer together where that is what they fail for."""
-    emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
-    facts = [judged.facts for judged in programs]
-    made = package(emitter, plans, spacing, facts)
+    emitter = registry.emitter(name)
+    programs, missing = possible(name, programs)
+    plans, facts = [judged.plan for judged in programs], [judged.facts for judged in programs]
+    made = package(emitter, plans, spacing, facts, missing)
     verified = _verify(made.target, programs, made.texts, listen)
     default = made.target.spacing
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
-        made = package(emitter, plans, closer, facts)
+        made = package(emitter, plans, closer, facts, missing)
         verified = _verify(made.target, programs, made.texts, listen)
     return made, verified
+
+
+def possible(name: str, programs: Sequence[CheckedPlan]) -> tuple[tuple[CheckedPlan, ...], tuple[str, ...]]:
+    """Leave out the first runs at reduced speed that a target cannot make; list why."""
+    made, why = [], []
+    for one in programs:
+        try:
+            if one.plan.poses:
+                package(registry.emitter(name), [one.plan])
+            made.append(one)
+        except CannotDrive as error:
+            why.append(str(error))
+    return tuple(made), tuple(dict.fromkeys(why))
 
 
 def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Path:
@@ -255,14 +270,14 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Ver
     verified = []
     for name in names:
         target, contents = registry.target(name), _contents(parent / name)
-        found = verify_contents(target, planned.programs, contents, listen)
+        found = verify_contents(target, possible(name, planned.programs)[0], contents, listen)
         verified.append(replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems)))
     return planned, verified
 
 
 def verify_target(folder: Path, programs: Sequence[CheckedPlan], listen: Listen) -> Verification:
     """Run the programs in a target's folder, which bears the target's name."""
-    return verify_contents(registry.target(folder.name), programs, _contents(folder), listen)
+    return verify_contents(registry.target(folder.name), possible(folder.name, programs)[0], _contents(folder), listen)
 
 
 def verify_contents(
@@ -282,12 +297,12 @@ def verify_contents(
 
 
 def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str, str], listen: Listen) -> Verification:
-    executor = registry.executor(target.name)
     names = program_names_of([judged.plan for judged in programs], target)
     verdicts = []
     for name, judged in zip(names, programs, strict=True):
         listen(f"running {target.name}/{name}")
         own = own_files(texts, name, names, target)
+        executor = registry.executor(target.name, poses=bool(judged.plan.poses))
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
     return Verification(target, tuple(programs), tuple(verdicts))
 
@@ -331,8 +346,8 @@ def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[s
     return [*changed_files(contents, {FILE: design_digest(campaign.folder)}), *wrong]
 
 
-def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans:
-    """Plan a program, and its dry run, for every run of the design, in their order."""
+def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool = True) -> CampaignPlans:
+    """Plan the first run at reduced speed, the dry run and the run for every run of the design, in their order."""
     design = open_design(campaign.folder, campaign.digest)
     setup = set_up(campaign)
     runs = {plan.name: plan for plan in planned_runs(setup)[0]} if not design.torque_runs else {}
@@ -356,6 +371,10 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
                 one = periodic_programs(setup, runs[name], body, read_run(run.way, "way"))
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
+        first = first_run(one[-1]) if poses else None
+        if isinstance(first, str):
+            notes.append(f"run {name!r} has no first run at reduced speed: {first}")
+        made += [first] if isinstance(first, CheckedPlan) else []
         made += [
             one_of if one_of.plan.dry else replace(one_of, judge=replace(one_of.judge, loss=loss)) for one_of in one
         ]
@@ -371,7 +390,21 @@ def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> l
     plan = _plan(setup, run_plan, way, body)
     score = score_of(setup, run_plan)
     judge = Judge(limits_of(setup, run_plan), score)
-    return [CheckedPlan(replace(plan, body=body.scaled(DRY_RUN), dry=True), judge), CheckedPlan(plan, judge)]
+    dry = replace(plan, body=body.scaled(DRY_RUN), out=slowed(plan.robot, way), dry=True)
+    return [CheckedPlan(dry, judge), CheckedPlan(plan, judge)]
+
+
+def first_run(one: CheckedPlan) -> CheckedPlan | str:
+    """Plan a run's first run at reduced speed; or say why there is none."""
+    assert one.judge.constraints is not None
+    made = poses_plan(one.plan, one.judge.constraints, torque_model(one.plan.robot))
+    return made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))
+
+
+def with_first_runs(runs: Iterable[Sequence[CheckedPlan]]) -> list[CheckedPlan]:
+    """Put each run's first run at reduced speed before its programs, where there is one."""
+    listed = [one for programs in runs for one in (first_run(programs[-1]), *programs)]
+    return [one for one in listed if isinstance(one, CheckedPlan)]
 
 
 def _moves(setup: Setup, run_plan: RunPlan, body: Run) -> list[CheckedPlan]:

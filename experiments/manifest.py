@@ -102,6 +102,7 @@ class Program(_Table):
     run: Name
     role: Literal["identify", "validate", "none"]
     dry: bool
+    poses: bool = False  # a first run through poses at reduced speed, of which no log is asked for
     payload_kg: Annotated[FiniteFloat, Field(ge=0.0, le=1e6)] | None
     payload_center_m: Annotated[list[Size], Field(min_length=3, max_length=3)] | None = None  # in the tool's frame
     files: Annotated[list[Name], Field(max_length=100_000)]
@@ -305,7 +306,7 @@ def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -
 
 def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
-    target, plan = made.target, made.programs[0].plan
+    target, plan = made.target, made.plan
     robot, no_go = plan.robot, plan.no_go
     axes = axes_of(robot, target)
     return {
@@ -346,6 +347,7 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
     return {
         "name": program.name,
         **{key: getattr(plan, key) for key in ("run", "role", "dry")},
+        "poses": bool(plan.poses),
         "payload_kg": plan.payload,
         **({} if plan.payload_center is None else {"payload_center_m": plan.payload_center.tolist()}),
         "files": sorted(program.files),

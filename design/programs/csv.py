@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from excitor.design.programs.plan import MEASURED, PARTS, WARM_UP, Plan, Stretches, StretchName, marks
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, stated, table_times
+from excitor.design.programs.target import POSES, Execution, Machine, ProgramError, Stretch, stated, table_times
 from excitor.robots.arrays import FloatArray
 
 TARGET = stated("csv.toml", "csv")
@@ -59,7 +59,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     for stretch, suffix in _SUFFIX.items():
         file = f"{name}{suffix}.csv"
         if file not in files:
-            if stretch == "main":
+            if stretch == "main" and not name.endswith(POSES):
                 raise ProgramError(file, None, "is missing")
             continue
         parts, t, values = _table(file, files[file], machine.axes.size)

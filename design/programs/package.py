@@ -10,7 +10,9 @@ from excitor.design.programs.facts import Facts, LimitLine, overrun
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import (
+    DRY,
     NO_GO,
+    POSES,
     CannotDrive,
     Emitter,
     Target,
@@ -27,7 +29,6 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
 PAGE = "README.md"
-DRY = "_dry"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,6 +49,12 @@ class Package:
     programs: tuple[Program, ...]
     shared: Mapping[str, str]  # clients
     spacing: float | None
+    missing: tuple[str, ...] = ()  # why it has no first run at reduced speed
+
+    @property
+    def plan(self) -> Plan:
+        """The first plan of a run, or of its dry run."""
+        return next((one.plan for one in self.programs if not one.plan.poses), self.programs[0].plan)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -56,7 +63,11 @@ class Package:
 
 
 def package(
-    emitter: Emitter, plans: Sequence[Plan], spacing: float | None = None, facts: Sequence[Facts | None] = ()
+    emitter: Emitter,
+    plans: Sequence[Plan],
+    spacing: float | None = None,
+    facts: Sequence[Facts | None] = (),
+    missing: tuple[str, ...] = (),
 ) -> Package:
     """Write the programs of all plans for one controller; raise CannotDrive with what it cannot do."""
     target = emitter.TARGET
@@ -66,19 +77,21 @@ def package(
     programs = []
     for plan, name, known in zip(plans, names, facts or [None] * len(plans), strict=True):
         check(plan, target)
+        if plan.poses and not target.poses:
+            raise CannotDrive(f"{target.name}: writes no first run through poses at reduced speed yet")
         files = dict(emitter.emit(plan, name, spacing))
-        if target.clients:
+        if target.clients and not plan.poses:
             files.setdefault(f"{name}.json", run_json(plan, target))
         programs.append(Program(name, plan, files, known))
     shared = {client: file_text(f"clients/{client}") for client in target.clients}
-    return Package(target, tuple(programs), shared, spacing)
+    return Package(target, tuple(programs), shared, spacing, missing)
 
 
 def program_names_of(plans: Sequence[Plan], target: Target) -> list[str]:
-    """Name programs after their runs; a dry run bears its run's name and `_dry`."""
+    """Name programs after their runs; a dry run bears its run's name and `_dry`, a first run `_pos`."""
     runs = list(dict.fromkeys(plan.run for plan in plans))
     named = dict(zip(runs, program_names(runs, target), strict=True))
-    return [named[plan.run] + (DRY if plan.dry else "") for plan in plans]
+    return [named[plan.run] + (POSES if plan.poses else DRY if plan.dry else "") for plan in plans]
 
 
 def encoded_files(made: Package) -> dict[str, bytes]:
@@ -97,6 +110,7 @@ _REFUSED = {
     "home": "the robot does not stand at the home pose, within 0.5 degrees (1 mm)",
     "payload": "the payload set in the controller is not the plan's",
 }
+_UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the poses)")
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
     "B": "B: a table of points that are passed at stated times; between them the controller joins them",
@@ -106,7 +120,7 @@ _CLASSES = {
 
 def operator_page(made: "Package") -> str:
     """Write the page, in Markdown."""
-    target, plan = made.target, made.programs[0].plan
+    target, plan = made.target, made.plan
     robot = comment(plan.robot.title or plan.robot.name)
     parts = [
         f"# {robot}: programs for {target.title}",
@@ -114,13 +128,14 @@ def operator_page(made: "Package") -> str:
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
         _unlimited(plan),
-        "**No check away from the robot proves that a controller accepts a program. The first run on hardware is a "
-        "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
-        "another motion, and the programs refuse it.**",
+        "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
+        "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
+        "by a lower speed, which is another motion, and which the programs refuse.**",
         _section("What it needs", target.needs),
         _held_note(plan),
         _axes_note(plan, target),
         _poses(plan, target),
+        _first_runs(made),
         _motions(made),
         _speeds(made),
         _limits(made),
@@ -130,7 +145,7 @@ def operator_page(made: "Package") -> str:
         _section(
             "It refuses to start where",
             tuple(
-                _REFUSED[refusal]
+                _REFUSED[refusal] + _UNLESS_FIRST.get(refusal, "") * (refusal != "mode" or target.manual)
                 for refusal in target.refuses
                 if refusal != "payload" or any(program.plan.payload is not None for program in made.programs)
             ),
@@ -215,6 +230,33 @@ def _poses(plan: Plan, target: Target) -> str:
             *_table(["pose", *names, "tool x mm", "y mm", "z mm"], rows),
         ]
     )
+
+
+def _first_runs(made: "Package") -> str:
+    """Write what the programs of the poses do, where they go, and what they leave out."""
+    title, target = "## First: the poses, at reduced speed", made.target
+    mode = "Run it in manual reduced mode (T1), the enabling device held" if target.manual else "Run it at a low speed"
+    parts = [
+        f"{mode}, and compare what you see with the table. Flange and tool point stay below 250 mm/s by the program "
+        "itself, whatever the override: the lines between the poses are proven like those of a run. The robot stops at "
+        "each pose; no log is needed. Other modes, overrides, clients and loggers below are for the dry run and the "
+        f"run. {target.first_run}".rstrip()
+    ]
+    known = len(parts)
+    for program in made.programs:
+        plan = program.plan
+        if plan.poses:
+            names, axes = _axis_names(plan, target), shown(plan, target, plan.out.knots)
+            rows = [
+                [str(k), comment(label, 200), *(fixed(x, 1) for x in pose)]
+                for k, (label, pose) in enumerate(zip(plan.poses, axes, strict=True))
+            ]
+            left = [f"* Left out: {comment(each, 200)}." for each in plan.left_out]
+            parts.append("\n".join([f"`{program.name}`:", "", *_table(["", "pose", *names], rows), "", *left]).rstrip())
+    if len(parts) == known:
+        why = "; ".join(made.missing) or "none is proven for this design; excitor emit says why"
+        return f"{title}\n\n**There is no program for them: {comment(why, 500)}. Begin with the dry run.**"
+    return "\n\n".join([title, *parts])
 
 
 def _motions(made: "Package") -> str:
@@ -349,6 +391,7 @@ def _order(made: "Package") -> tuple[str, ...]:
             x, y, z = (f"{1e3 * c:.4g}" for c in plan.payload_center)
             payload += f" (its centre at {x}, {y}, {z} mm in the tool's frame; no program checks that)"
         what = f"the dry run of {comment(plan.run)}" if plan.dry else f"{comment(plan.run)} ({plan.role})"
+        what = f"the poses of {comment(plan.run)}, at reduced speed and any override" if plan.poses else what
         lines.append(f"Run `{program.name}`: {what}{payload}.")
     return tuple(lines)
 

@@ -40,12 +40,20 @@ class Plan:
     payload: float | None = None  # kg on the flange that the controller must have been told; None: not known
     dry: bool = False  # the run at a small amplitude, to be tried first
     no_go: tuple[str, ...] = ()  # why the design is a no-go, where its programs are emitted on purpose all the same
+    poses: tuple[str, ...] = ()  # of a first run at reduced speed: what its moves go to, from home; it is all way out
+    left_out: tuple[str, ...] = ()  # poses that it does not visit, and why
     unlimited: tuple[str, ...] = ()  # joints whose acceleration nobody limits, where that was allowed on purpose
 
     @property
     def sample_time(self) -> float:
         """Time of which all times of the plan are whole multiples, s."""
         return self.body.sample_time
+
+    @property
+    def kind(self) -> str:
+        """What a file's head says that it is, where it is not the run itself."""
+        dry = "DRY RUN at 15 percent amplitude" if self.dry else ""
+        return "FIRST RUN through poses at reduced speed" if self.poses else dry
 
     @property
     def home(self) -> FloatArray:
@@ -59,8 +67,8 @@ class Plan:
 
     @cached_property
     def back(self) -> Run:
-        """The way home: the way out, backwards."""
-        return self.out.reversed()
+        """The way home: the way out, backwards; of a first run through poses, which ends at home, none."""
+        return self.body if self.poses else self.out.reversed()
 
     @property
     def payload_center(self) -> FloatArray | None:
@@ -79,6 +87,8 @@ class Plan:
 def marks(plan: Plan) -> tuple[tuple[float, int], ...]:
     """List the marks that a program sends to its logger where parts of the main segment begin: (s from start, mark)."""
     found: list[tuple[float, int]] = []
+    if plan.poses:
+        return ()
     t, warm, measured = 0.0, WARM_UP, MEASURED
     for segment in plan.body.segments:
         for span in segment.turns:

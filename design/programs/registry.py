@@ -47,6 +47,7 @@ _MODULES = {
     "fanuc": ("fanuc.tp", "fanuc.tp_controller"),
 }
 NAMES = tuple(_MODULES)
+_MOVING = {"rapid": "rapid-move", "krl-rsi": "krl", "fanuc-j519": "fanuc"}  # without a stream
 _REMOVED = {
     "twincat-cam": "twincat-cam was removed; twincat commands the same motion at every cycle: use --target twincat"
 }
@@ -74,9 +75,9 @@ def emitter(name: str) -> Emitter:
     return _controller(name).emitter
 
 
-def executor(name: str) -> Executor:
-    """Import the module that runs a target's programs on a virtual clock."""
-    return _controller(name).executor
+def executor(name: str, *, poses: bool = False) -> Executor:
+    """Import the module that runs a target's programs, or its first runs, on a virtual clock."""
+    return _controller(_MOVING.get(name, name) if poses else name).executor
 
 
 def target(name: str) -> Target:

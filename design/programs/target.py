@@ -70,6 +70,9 @@ class Target:
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
+    poses: bool = False  # whether it writes a first run at reduced speed
+    first_run: str = ""  # what the operator must know of that program
+    manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     aborts: tuple[Refusal, ...] = ()  # what ends a run on its way as well, proven by running the program into it
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
@@ -209,6 +212,7 @@ class Machine:
     payload: float = 0.0  # kg, that the controller has been told
     names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
+    top: FloatArray | None = None  # (n_axes,), per s: speeds of axes at 100 %; None: unknown
     later: tuple[float, float] | None = None  # s into the main stretch, and the override from then on
 
     def __post_init__(self) -> None:
@@ -258,7 +262,8 @@ class Executor(Protocol):
         """Run the program called `name`; `files` are its files and the target's shared ones, by name."""
 
 
-ENDINGS = ("_dry", "_out", "_main", "_back")  # of the files of one program: no program's name has them
+DRY, POSES = "_dry", "_pos"  # after the name of a run
+ENDINGS = (DRY, POSES, "_out", "_main", "_back")  # of the files of one program: no program's name has them
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
 
 
@@ -342,11 +347,14 @@ def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
     return plan.stretch(stretch).edges
 
 
+_PER_LINE = 60  # points of a line of a first run, on which no time matters
+
+
 def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:
-    """Divide every part evenly, into steps of at most `spacing` s; the first time is 0, (n_points,)."""
+    """Divide every part evenly, into steps of at most `spacing` s, or lines of a first run; from 0, (n_points,)."""
     edges = part_edges(plan, stretch)
     parts = []
     for start, end in pairwise(edges):
-        n = max(1, int(np.ceil((end - start) / spacing - 1e-9)))
+        n = _PER_LINE if plan.poses else max(1, int(np.ceil((end - start) / spacing - 1e-9)))
         parts.append(start + np.arange(n) * ((end - start) / n))
     return np.concatenate([*parts, edges[-1:]])

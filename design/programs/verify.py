@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.programs import poses
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,
@@ -16,6 +17,7 @@ from excitor.design.programs.interpolate import (
 )
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import (
+    CannotDrive,
     Execution,
     Executor,
     Machine,
@@ -27,6 +29,7 @@ from excitor.design.programs.target import (
     from_axes,
     to_axes,
 )
+from excitor.design.programs.way_points import top_speeds
 from excitor.robots.robot import Motion
 
 _AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
@@ -78,11 +81,14 @@ def verify(
         except ProgramError as error:
             problems.append(str(error))
             continue
-        problems += differences(plan, target, execution, step, machine.axes)
+        if plan.poses:
+            problems += poses.differences(plan, target, execution)
+        else:
+            problems += differences(plan, target, execution, step, machine.axes)
         nominal = nominal or execution
     if nominal is not None:
         problems += _refusals(plan, target, executor, files, name)
-        problems += _aborts(plan, target, executor, files, name)
+        problems += (_any_speed if plan.poses else _aborts)(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
     if nominal is None or problems:
         worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
@@ -120,7 +126,11 @@ def condition_planned(plan: Plan, score: Score | None) -> float | None:
 
 def _machine(plan: Plan, target: Target, step: float) -> Machine:
     names = axes_of(plan.robot, target).names
-    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names)
+    try:
+        top = top_speeds(plan.robot, target)
+    except CannotDrive:
+        top = None  # a joint's is unknown
+    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names, top=top)
 
 
 def _near_home(plan: Plan, target: Target, step: float) -> Machine:
@@ -131,6 +141,19 @@ def _near_home(plan: Plan, target: Target, step: float) -> Machine:
     off = np.where(plan.robot.mechanism.prismatic, _NEAR[1], _NEAR[0])
     coupled = np.abs(axes_of(plan.robot, target).matrix).sum(axis=1).max()  # an axis may add up several joints
     return replace(machine, axes=to_axes(plan.robot, target, plan.home + off / max(1.0, coupled)))
+
+
+def _any_speed(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
+    """Run a first run at a low override, in manual reduced mode where there is one; it must run all the same."""
+    machine = _machine(plan, target, fitting_steps(plan, target)[0])
+    situations = {"the speed slider at 30 %": replace(machine, override=0.3)} if "override" in target.refuses else {}
+    situations |= {"manual reduced mode": replace(machine, automatic=False)} if target.manual else {}
+    for words, there in situations.items():
+        try:
+            found = poses.differences(plan, target, executor.execute(files, name, there))
+        except ProgramError as error:
+            found = [str(error)]
+        yield from (f"with {words}: {problem}" for problem in found)
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
@@ -154,6 +177,8 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
     for refusal, machine, situation in _situations(plan, target):
+        if plan.poses and (refusal == "override" or (refusal == "mode" and target.manual)):
+            continue
         if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
             continue
         try:

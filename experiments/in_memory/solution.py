@@ -255,7 +255,7 @@ def emit(
     spacing: float | None = None,
     allow: Collection[str] = (),
 ) -> Path:
-    """Write the programs of runs for a controller, dry runs included; the folder of the target is returned.
+    """Write the programs of runs for a controller, with first runs at reduced speed and dry runs; return its folder.
 
     Args:
         run: one or several, as `Design.run` gives them.
@@ -289,7 +289,7 @@ def emit(
         raise ExcitorError(f"the design is a no-go, so no program of it is written: {'; '.join(reasons)}")
     if "motion-only" not in allow and (useless := refusal(target, robot)):
         raise ExcitorError(f"{useless}; or say allow={{'motion-only'}}, if the motion is all that is wanted")
-    programs = list(emission.described([one for each in runs for one in each.programs]))
+    programs = list(emission.described(emission.with_first_runs(one.programs for one in runs)))
     if emission.UNKNOWN_LIMITS not in allow and (why := emission.unlimited(target, programs)):
         raise ExcitorError(why)
     made, verified = emission.checked_package(target, programs, spacing, lambda _: None)
@@ -319,8 +319,7 @@ def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> emission.Ve
     if not path.is_dir():
         raise ExcitorError(f"{path}: is no folder of programs; give the folder of a target, such as programs/urscript")
     runs = [run] if isinstance(run, Run) else list(run)
-    programs = [one for each in runs for one in each.programs]
-    return emission.verify_target(path, programs, lambda _: None)
+    return emission.verify_target(path, emission.with_first_runs(one.programs for one in runs), lambda _: None)
 
 
 def manifest_of(run: Run, target: str) -> Manifest:

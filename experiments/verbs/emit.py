@@ -51,6 +51,7 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "target": verified.target.name,
             "timing_class": verified.target.timing,
             **picked(judged.plan, "run dry"),
+            "poses": bool(judged.plan.poses),
             "ok": verdict.good and not verified.problems,
             "problems": [*verified.problems, *verdict.problems],
             "max_position_error_rad": finite(verdict.max_position_error),

@@ -65,7 +65,12 @@ def test_every_run_has_its_program_and_its_dry_run(emitted):
     runs = [entry["run"] for entry in told["files"] if not entry["dry"]]
     assert runs == [name for name in design["order"] if name in runs]
     assert {run["name"] for run in design["runs"]} == set(runs)
-    assert sum(entry["dry"] for entry in told["files"]) == len(runs)
+    assert sum(entry["dry"] for entry in told["files"]) == 2 * len(runs)  # neither is a run to identify
+    order = [entry["file"].removeprefix("csv/") for entry in told["files"]]
+    for run in runs:
+        name = next(name for name in order if name == run.replace(" ", "_"))
+        assert order.index(f"{name}_pos") < order.index(f"{name}_dry") < order.index(name)
+    assert [entry["file"].endswith("_pos") for entry in told["files"]] == [entry["poses"] for entry in told["files"]]
     assert told["ok"] is True
 
 
@@ -78,6 +83,8 @@ def test_what_verify_reports_scripts(emitted):
         assert entry["timing_class"] == "B"
         assert entry["max_position_error_rad"] < 1e-10
         assert entry["limits_hold"] is True
+        if entry["poses"]:
+            continue
         assert entry["condition_executed"] == pytest.approx(entry["condition_planned"], rel=1e-3)
     design = json.loads((folder / "design.json").read_text())
     stated = {run["name"]: run["condition"] for run in design["runs"]}
@@ -95,7 +102,11 @@ def test_manifest_and_page_stand_beside_the_programs(emitted):
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
     assert [one["periods"] for one in program["main"]["segments"] if one["measured"]] == [2]
     assert program["main"]["series"][0]["period"] == pytest.approx(2.0)
+    first = next(entry for entry in manifest["programs"] if entry["poses"])
+    assert (first["role"], first["dry"], first["marks"]) == ("none", True, [])
     page = (folder / "programs/csv/README.md").read_text()
+    assert page.index(f"Run `{first['name']}`: the poses") < page.index("the dry run of")
+    assert "lowest" in page
     for word in ("dry run", "15 %", "three poses", "emergency stop", "how far"):
         assert word in page
 

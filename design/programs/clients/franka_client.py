@@ -267,6 +267,7 @@ def _go_home(robot: Any, run: Run, api: Any, asked: Callable[[], bool]) -> None:
 def summary(run: Run) -> str:
     """Say what will move, and how long it takes."""
     kind = "DRY RUN, 15 % amplitude, of " if run.data["dry"] else ""
+    kind = kind if run.duration("main") > 0.0 else "FIRST RUN at reduced speed, of "
     lines = [f"{kind}run {run.data['run']!a} of {run.data['campaign']!a}"]
     seen = [run.home]
     for name in ("out", "main", "back"):

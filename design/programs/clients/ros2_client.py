@@ -65,7 +65,8 @@ def preflight(program: Program, first: Reading, last: Reading, scaling: float | 
                 f"within {near:.4f} {unit}"
             )
     _at_rest(program, first, last)
-    _full_speed(scaling)
+    if not program.any_speed:
+        _full_speed(scaling)
     if program.payload is not None:
         if payload is None:
             raise Refused(f"this run needs {program.payload:g} kg on the flange; confirm them with --payload-kg")
@@ -98,7 +99,7 @@ def conduct(
     robot.wait(0.5)
     preflight(program, first, robot.read(), robot.scaling(), payload)
     say(program.summary())
-    if robot.scaling() is None:
+    if robot.scaling() is None and not program.any_speed:
         say("No speed scaling is published: see for yourself that the speed slider is at 100 %.")
     if not confirm():
         raise Refused("not confirmed")
@@ -240,7 +241,9 @@ class RosRobot:
         result, end = handle.get_result_async(), self._now() + longest
         while not result.done():
             self.ros.spin_until_future_complete(self.node, result, timeout_sec=0.05)
-            if self._scaling is not None and not self._scaling >= FULL_SPEED:
+            if self.program.any_speed:
+                end = self._now() + longest  # at whatever speed
+            elif self._scaling is not None and not self._scaling >= FULL_SPEED:
                 raise _Cancelled(f"the robot was slowed down to {100.0 * self._scaling:.0f} % of its speed")
             if self._now() > end:
                 raise _Cancelled("the controller does not end")

@@ -37,6 +37,7 @@ class Program:
         self.stretches: list[dict[str, Any]] = data["stretches"]
         self.dry: bool = data["dry"]
         self.title = f"{data['run']!a} of {data['campaign']!a}"
+        self.any_speed = all(s["name"] != "main" for s in self.stretches)  # a first run, which depends on no time
         self.tables = {s["name"]: self._table(s, tables) for s in self.stretches}
 
     def _table(self, stretch: dict[str, Any], tables: dict[str, str]) -> dict[str, Any]:
@@ -75,6 +76,7 @@ class Program:
     def summary(self) -> str:
         """Say what will move, and how long it takes."""
         kind = "DRY RUN, 15 % amplitude, of " if self.dry else ""
+        kind = "FIRST RUN at reduced speed, of " if self.any_speed else kind
         lines = [f"{kind}run {self.title}"]
         for s in self.stretches:
             lines.append(f"  {s['name']:4s} {s['duration']:8.1f} s, {s['points']} points")

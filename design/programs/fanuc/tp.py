@@ -28,6 +28,8 @@ _REFUSED = {901: "OVERRIDE NOT 100%", 902: "NOT IN AUTO MODE", 903: "NOT AT HOME
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the program."""
+    if plan.poses:
+        return first_run(plan, name)
     spacing = spacing or TARGET.spacing or 0.1
     if spacing < _CLOSEST:
         raise CannotDrive(
@@ -42,6 +44,18 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
             f"choose way-points every {np.ceil(100.0 * need) / 100.0:g} s"
         )
     return {f"{name}.ls": program_text(name, code, table)}
+
+
+def first_run(plan: Plan, name: str) -> dict[str, str]:
+    """Write the program of a first run, whose speeds are shares of the axes' own."""
+    table: list[np.ndarray] = []
+    top = top_speeds(plan.robot, TARGET)
+    code = [*header(plan), *_tops(top), *preflight(plan), *_at_home(plan, table), f"{_MARK}={OUT}"]
+    for move in in_axes(plan, TARGET).out.moves:
+        share = float((np.abs(move.goal - move.origin) / top).max()) / (move.duration - move.blend)
+        table.append(move.goal)
+        code.append(f"J P[{len(table)}] {max(1, int(100.0 * share))}% FINE")
+    return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table)}
 
 
 def program_text(name: str, code: list[str], table: list[np.ndarray]) -> str:
@@ -60,7 +74,7 @@ def header(plan: Plan) -> Iterator[str]:
     yield f"!ROBOT {comment(plan.robot.name, 60)}"
     yield from no_go_lines(plan, "!")
     if plan.dry:
-        yield "!DRY RUN AT 15% AMPLITUDE"
+        yield "!POSES AT REDUCED SPEED" if plan.poses else "!DRY RUN AT 15% AMPLITUDE"
 
 
 def preflight(plan: Plan) -> Iterator[str]:
@@ -69,7 +83,12 @@ def preflight(plan: Plan) -> Iterator[str]:
     if plan.payload is not None:
         yield f"MESSAGE[{fixed(plan.payload, 2)} KG SET?]"
         yield "PAUSE"
-    yield from _full_speed()
+    if not plan.poses:
+        yield from _full_speed()
+
+
+def _tops(top: np.ndarray) -> Iterator[str]:
+    yield from (f"!J{k} AT 100%: {fixed(float(x), 6)} DEG/S" for k, x in enumerate(top, 1))
 
 
 def _full_speed() -> Iterator[str]:
@@ -106,8 +125,7 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
     speeds = Speeds(top, TARGET.decimals, 0, 1.0)
     yield from header(plan)
     yield from ("!TIMES ARE APPROXIMATE: USE", "!MEASURED POSITIONS ONLY")
-    yield from (f"!J{k} AT 100%: {fixed(float(x), 6)} DEG/S" for k, x in enumerate(top, 1))
-    yield from (*preflight(plan), *_at_home(plan, table), f"{_MARK}={OUT}")
+    yield from (*_tops(top), *preflight(plan), *_at_home(plan, table), f"{_MARK}={OUT}")
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, [], table)
     yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", "!AGAIN: A PAUSE IS LONG")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.programs.fanuc.language import Program, Runner, number_in, parse
-from excitor.design.programs.target import Execution, Machine, ProgramError, file_in
+from excitor.design.programs.target import POSES, Execution, Machine, ProgramError, file_in
 from excitor.design.programs.way_points import WayRecorder, check_speed
 from excitor.robots.arrays import FloatArray
 
@@ -69,6 +69,8 @@ class Arm:
 
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position in a line through joint space."""
+        if not stops and self.program.name.endswith(POSES.upper()):
+            raise ValueError("a first run stops at every pose")
         seconds = {"sec": speed, "msec": 1e-3 * speed, "%": 1.0}[unit]
         if unit == "%" and self.top is not None:
             seconds = float((np.abs(to - self.recorder.pose) / self.top).max()) * 100.0 / speed

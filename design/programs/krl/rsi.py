@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from excitor.design.programs.krl.text import crlf, program
+from excitor.design.programs.krl.text import crlf, first_run, program
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import filled, fixed, in_axes, no_go_lines, stated
@@ -23,6 +23,8 @@ _CONNECTION = {
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the program, the signal flow with its Ethernet configuration, and the run for the server."""
+    if plan.poses:
+        return first_run(plan, TARGET, name)
     source = program(plan, TARGET, name, {"rsi": True})
     return {f"{name}.src": source, **dict(_files(plan, name)), f"{name}.json": run_json(plan, TARGET)}
 

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from excitor.design.programs.krl.text import pose, program, way
+from excitor.design.programs.krl.text import first_run, pose, program, way
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import fixed, in_axes, rounded, stated, table_times
 from excitor.robots.arrays import FloatArray
@@ -16,6 +16,8 @@ _PASSES = 100  # of 0.1 s, in which the trace must start
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one module; without its configuration the trace never runs, and the program reports that."""
+    if plan.poses:
+        return first_run(plan, TARGET, name)
     values = {
         "rsi": False, "trace": trace_name(name), "passes": _PASSES,
         "out": way(plan, TARGET, "out"), "back": way(plan, TARGET, "back"),

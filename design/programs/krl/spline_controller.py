@@ -49,6 +49,7 @@ class KrlRobot:
         self.events: list[str] = []
         self.moved = False
         self.ways: dict[StretchName, list[np.ndarray]] = {"out": [], "back": []}
+        self.rates: list[np.ndarray] = []  # deg/s of the moves out, at most
         self.main: list[tuple[float, np.ndarray]] = []
 
     def read(self, name: str) -> Value:
@@ -120,7 +121,14 @@ class KrlRobot:
                 self.ways[stretch].append(self.pose)
                 self.events.append(stretch)
             self.ways[stretch].append(pose)
+            if stretch == "out" and self.machine.top is not None:
+                self.rates.append(self._fastest(pose - self.pose, self.machine.top))
         self._moved(pose)
+
+    def _fastest(self, way: np.ndarray, top: np.ndarray) -> np.ndarray:
+        """Return the axes' rates where the one that takes longest has its share of its top speed, deg/s."""
+        seconds = float((np.abs(way) / top).max()) / (0.01 * self.speed["VEL_PTP"] * self.machine.override)
+        return np.asarray(way / seconds)
 
     def spline(self, block: Spline) -> None:
         """Run the block: every point at its time."""
@@ -181,7 +189,8 @@ class KrlRobot:
 
     def stretches(self) -> tuple[Stretch, ...]:
         """List the executed motion segments."""
-        made = [_way("out", self.ways["out"])] if self.ways["out"] else []
+        rates = np.array([0.0 * self.pose, *self.rates]) if self.rates else None
+        made = [_way("out", self.ways["out"], rates)] if self.ways["out"] else []
         if "main" in self.events:
             t, axes = np.array([t for t, _ in self.main]), np.array([q for _, q in self.main])
             made.append(Stretch("main", "points", t - t[0], axes, interpolation="spline"))
@@ -268,9 +277,9 @@ class ProgramHalt(Exception):
     """Start was pressed often enough: the program stays halted."""
 
 
-def _way(name: StretchName, poses: list[np.ndarray]) -> Stretch:
+def _way(name: StretchName, poses: list[np.ndarray], rates: np.ndarray | None = None) -> Stretch:
     """Build a segment of way-points with their numbers as times: only the controller knows when it passes them."""
-    return Stretch(name, "way-points", np.arange(float(len(poses))), np.array(poses))
+    return Stretch(name, "way-points", np.arange(float(len(poses))), np.array(poses), rates)
 
 
 def _times(block: Spline) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, StretchName
 from excitor.design.programs.target import Target, comment, filled, fixed, in_axes, no_go_lines, to_axes
+from excitor.design.programs.way_points import top_speeds
 from excitor.robots.arrays import FloatArray
 
 NEAR = 0.5  # deg: from home
@@ -21,12 +22,18 @@ def program(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) ->
     home, mass = in_axes(plan, target).home, plan.payload or 0.0
     common = {
         "name": name, "no_go": no_go_lines(plan, "; "), "speed": DEFAULT_SPEED, "begin": pose(home),
-        "kind": "DRY RUN, 15 percent amplitude" if plan.dry else "real run", "run": comment(plan.run, 60),
+        "kind": plan.kind or "real run", "run": comment(plan.run, 60),
         "campaign": comment(plan.campaign, 60), "robot": comment(plan.robot.name, 60),
-        "home": [fixed(float(x), target.decimals) for x in home], "near": f"{NEAR:.1f}",
+        "home": [fixed(float(x), target.decimals) for x in home], "near": f"{NEAR:.1f}", "poses": bool(plan.poses),
         "payload": plan.payload is not None, "mass": f"{mass:.6f}", "kg": f"{mass:.3f}", "light": f"{LIGHT:.1f}",
     }  # fmt: skip
     return crlf(filled("krl/program.src", {**common, **values}))
+
+
+def first_run(plan: Plan, target: Target, name: str) -> dict[str, str]:
+    """Write the module of a first run, whose speeds are shares of the axes' own."""
+    top_speeds(plan.robot, target)  # refuses a robot of unknown speeds
+    return {f"{name}.src": program(plan, target, name, {"rsi": False, "out": way(plan, target, "out")})}
 
 
 def crlf(lines: Iterable[str]) -> str:

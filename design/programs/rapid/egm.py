@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from excitor.design.programs.plan import Plan, Stretches
-from excitor.design.programs.rapid.text import RESERVED, module
+from excitor.design.programs.rapid.text import RESERVED, first_run, module
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, stated
 from excitor.robots.arrays import FloatArray
@@ -19,6 +19,8 @@ _PAUSE = 5.0  # s that the joints must stand still for longer than in any pause 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the module and the run."""
+    if plan.poses:
+        return first_run(plan, TARGET, name)
     fastest, still = _speeds(in_axes(plan, TARGET))
     values = {
         "guided": True, "near": f"{_NEAR:g}", "sample_ms": f"{1e3 * _STEP:g}",

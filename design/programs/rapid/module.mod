@@ -26,6 +26,7 @@ MODULE {{ name }}
     ENDPROC
 
     PROC {{ name }}_run()
+{% if not poses %}
         IF CSpeedOverride() < 100 THEN
             TPWrite "Set the speed override to 100 percent";
             TPWrite "and start again.";
@@ -36,6 +37,7 @@ MODULE {{ name }}
             TPWrite "and start again.";
             EXIT;
         ENDIF
+{% endif %}
         GetSysData exTool;
 {% if payload %}
         GetSysData exLoad;
@@ -72,10 +74,13 @@ MODULE {{ name }}
 {% endif %}
 {% if not guided %}
         MoveAbsJ exHome \NoEOffs, v10 \T:=1, fine, exTool;
+{% if not poses %}
         SetGO ex_mark, {{ OUT }};
+{% endif %}
 {% for line in out %}
 {{ line }}
 {% endfor %}
+{% if not poses %}
         WaitTime \InPos, 1;
         SetDO ex_log, 1;
 {% for line in body %}
@@ -89,6 +94,7 @@ MODULE {{ name }}
 {% endfor %}
         WaitRob \ZeroSpeed;
         SetGO ex_mark, {{ END }};
+{% endif %}
         EXIT;
 {% endif %}
     ERROR

@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.design.motion import Move
 from excitor.design.programs.plan import HOLD, MEASURED, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.rapid.text import DECIMALS, NOWHERE, RESERVED, jointtarget, module
+from excitor.design.programs.rapid.text import DECIMALS, NOWHERE, RESERVED, first_run, jointtarget, module, move_line
 from excitor.design.programs.target import CannotDrive, fixed, in_axes, precise, stated
 from excitor.robots.arrays import FloatArray
 
@@ -30,6 +30,8 @@ class _Table:
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the module."""
+    if plan.poses:
+        return first_run(plan, TARGET, name)
     axes, spacing = in_axes(plan, TARGET), spacing or TARGET.spacing or 0.1
     tables, body = _rounds(axes, spacing) if axes.body.series is None else _series(axes, spacing)
     columns = [(f"{table.name}{j + 1}", values) for table in tables for j, values in enumerate(table.points.T)]
@@ -48,11 +50,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 
 def _way(moves: Sequence[Move]) -> list[str]:
-    return [_move(jointtarget(move.goal), move.duration, "fine") for move in moves]
-
-
-def _move(pose: str, seconds: float, zone: str, indent: int = 8) -> str:
-    return f"{' ' * indent}MoveAbsJ {pose} \\NoEOffs, v1000 \\T:={precise(seconds, 9)}, {zone}, exTool;"
+    return [move_line(jointtarget(move.goal), move.duration, "fine") for move in moves]
 
 
 def _mark(value: str, indent: int = 8) -> Iterator[str]:
@@ -77,10 +75,10 @@ def _passed(table: _Table, indent: int = 8) -> Iterator[str]:
     through = n - 1 if table.ends else n
     if through:
         yield f"{space}FOR i FROM 1 TO {through} DO"
-        yield _move(_pose(table, "i"), table.spacing, "z5", indent + 4)
+        yield move_line(_pose(table, "i"), table.spacing, "z5", indent + 4)
         yield f"{space}ENDFOR"
     if table.ends:
-        yield _move(_pose(table, str(n)), table.spacing, "fine", indent)
+        yield move_line(_pose(table, str(n)), table.spacing, "fine", indent)
 
 
 def _pose(table: _Table, index: str) -> str:

@@ -7,11 +7,12 @@ import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
 from excitor.design.programs.rapid.cell import Cell, run_module
-from excitor.design.programs.target import Execution, Machine, Stretch
+from excitor.design.programs.target import POSES, Execution, Machine, Stretch
 from excitor.robots.arrays import FloatArray
 
 LOG, MARK = "ex_log", "ex_mark"
 _NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
+_PEAK = 2.0  # of the mean speed of a move, at most: of one that only speeds up and slows down
 _REST = 0.999  # s at standstill, before the logger starts and after it stops
 _MOST_MARK = 65535  # of a group output of 16 bits
 
@@ -29,6 +30,7 @@ class MovingCell(Cell):
     def __init__(self, file: str, machine: Machine) -> None:
         super().__init__(file, machine)
         self.fine = True
+        self.poses = file.endswith(f"{POSES}.mod")  # a first run, without marks and a logger
         self.stretch: StretchName = "out"
         self.begun = 0.0  # when the stretch began
         self.points: dict[StretchName, list[tuple[float, FloatArray]]] = {"out": [], "main": [], "back": []}
@@ -41,10 +43,13 @@ class MovingCell(Cell):
         to = np.array(axes)
         if len(to) != len(self.axes):
             self.fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
+        if self.poses and not fine:
+            self.fail("a first run stops at every pose")
         if seconds is None or not seconds > 0.0:
             self.fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
             self.axes, self.time = to, self.time + seconds
+            self.mark = OUT if self.poses else self.mark
             return
         self._begin()
         self._spend(seconds)
@@ -82,12 +87,15 @@ class MovingCell(Cell):
 
     def execution(self) -> Execution:
         """Return the execution."""
-        halted = "" if self.mark == END else " ".join(self.texts) or "the program ends without its last mark"
+        ended = self.mark == (OUT if self.poses else END) and not (self.poses and self.texts)
+        halted = "" if ended else " ".join(self.texts) or "the program ends without its last mark"
         stretches = []
         for name, points in self.points.items():
             if points:
                 t, axes = (np.array(column) for column in zip(*points, strict=True))
-                stretches.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
+                mean = np.diff(axes, axis=0, prepend=axes[:1]) / np.diff(t, prepend=-1.0)[:, None]
+                rates = _PEAK * self.machine.override * mean if self.poses else None
+                stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend"))
         if not self.fine:
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)

@@ -11,6 +11,7 @@ from excitor.design.programs.target import (
     comment,
     filled,
     fixed,
+    in_axes,
     no_go_lines,
     precise,
     stated,
@@ -37,10 +38,24 @@ def module(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> 
     payload = plan.payload or 0.0
     common = {
         "name": name, "header": _header(plan, target), "home": jointtarget(to_axes(plan.robot, target, plan.home)),
+        "poses": bool(plan.poses),
         "payload": plan.payload is not None, "mass": precise(round(payload, 4), 9), "kg": f"{payload:.3f}",
         "AT_HOME": f"{AT_HOME:g}", "LOAD_SLACK": f"{LOAD_SLACK:g}",
     }  # fmt: skip
     return "\n".join(filled("rapid/module.mod", {**common, **values})) + "\n"
+
+
+def first_run(plan: Plan, target: Target, name: str) -> dict[str, str]:
+    """Write the module of a first run: no move is faster at its peak, twice its mean, than planned."""
+    moves = in_axes(plan, target).out.moves
+    lines = [move_line(jointtarget(move.goal), 2.0 * (move.duration - move.blend), "fine") for move in moves]
+    values = {"guided": False, "tables": [], "body": [], "out": lines, "back": []}
+    return {f"{name}.mod": module(plan, target, name, values)}
+
+
+def move_line(pose: str, seconds: float, zone: str, indent: int = 8) -> str:
+    """Write a move to a pose that takes some seconds."""
+    return f"{' ' * indent}MoveAbsJ {pose} \\NoEOffs, v1000 \\T:={precise(seconds, 9)}, {zone}, exTool;"
 
 
 def jointtarget(axes: FloatArray) -> str:
@@ -52,7 +67,7 @@ def _header(plan: Plan, target: Target) -> list[str]:
     """Write comments that describe a module."""
     series = plan.body.series
     kind = (
-        f"slow moves, made {plan.body.repeats()[1]} times"
+        f"slow moves, made {1 if plan.poses else plan.body.repeats()[1]} times"
         if series is None
         else f"a series of period {series.period:g} s, {series.periods} periods measured"
     )
@@ -60,6 +75,6 @@ def _header(plan: Plan, target: Target) -> list[str]:
     said = [f"campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(plan.robot.name)}"]
     said += [f"{kind}; {seconds}", f"axes: {', '.join(comment(name) for name in axes_of(plan.robot, target).names)}"]
     if plan.dry:
-        said.insert(0, "DRY RUN at 15 percent amplitude, to be tried before the run itself")
+        said.insert(0, f"{plan.kind}, to be tried before the run itself")
     said = [*no_go_lines(plan), "Written by Excitor. No check away from the robot replaces a dry run.", *said]
     return [f"    ! {line}" for line in said]

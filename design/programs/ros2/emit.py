@@ -111,7 +111,7 @@ def _yaml(plan: Plan, stretch: StretchName, joints: list[str], points: list[str]
         f"# Excitor: {stretch} of run {comment(plan.run)}, campaign {comment(plan.campaign)}",
         f"# {plan.stretch(stretch).duration:.12g} s, {len(points)} points, rad and m; {MESSAGE}",
         *no_go_lines(plan, "# "),
-        *(["# DRY RUN: the run at 15 % amplitude"] if plan.dry else []),
+        *([f"# {plan.kind}"] if plan.dry else []),
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
         f"joint_names: {json.dumps(joints)}",
         "points:",

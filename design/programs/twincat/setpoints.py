@@ -28,7 +28,9 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         **edges, "name": name, "n": plan.robot.n_joints, "header": _header(plan),
         "constants": _constants(axes, moves), "series": series, "payload": plan.payload is not None,
         "grams": round(1000.0 * (plan.payload or 0.0)), "out": out, "after_home": 30 if out else 40,
-        "back": back, "after_main": 70 if back else 80, "repeats": 1 if series else axes.body.repeats()[1],
+        "back": back, "after_main": 70 if back else 80,
+        "repeats": 1 if series or plan.poses else axes.body.repeats()[1],
+        "poses": bool(plan.poses), "after_out": 80 if plan.poses else 40,
     }  # fmt: skip
     if series is not None:
         waves = len(series.harmonics)
@@ -39,7 +41,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 def _header(plan: Plan) -> list[str]:
     """Write comments that describe a file."""
     robot = plan.robot
-    dry = ["DRY RUN: the same motion at a small amplitude."] if plan.dry else []
+    dry = [f"{plan.kind}."] if plan.dry else []
     names = comment(", ".join(axes_of(robot, TARGET).names), 200)
     units = sorted({"mm" if slides else "deg" for slides in robot.mechanism.prismatic})
     lines = [
@@ -69,7 +71,7 @@ def _constants(plan: Plan, moves: list[Move]) -> list[str]:
 
 def _moves(plan: Plan, catch_up: Move) -> tuple[list[Move], dict[str, int]]:
     """List the moves of a program, and the first and last of each segment; a move to home comes first."""
-    body = plan.body.repeats()[0] if plan.body.series is None else ()
+    body = plan.body.repeats()[0] if plan.body.series is None and not plan.poses else ()
     edges: dict[str, int] = {}
     moves: list[Move] = []
     for name, part in (("home", (catch_up,)), ("out", plan.out.moves), ("main", body), ("back", plan.back.moves)):

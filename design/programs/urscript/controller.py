@@ -67,6 +67,7 @@ class Controller:
         self.marks: list[tuple[int, int]] = []
         self.begins: dict[str, int] = {}
         self.commands: dict[StretchName, list[tuple[int, list[float]]]] = {"out": [], "main": [], "back": []}
+        self.rates: list[list[float]] = []  # of the moves out, rad/s at their fastest
         self.targets: dict[StretchName, list[tuple[int, list[float]]]] = {"out": [], "main": [], "back": []}
         self.registers: dict[tuple[str, int], Any] = {}
         self._rested = 0  # when the last stretch ended, put off by what people took
@@ -145,11 +146,19 @@ class Controller:
         speed, rise = number(v, "v"), number(a, "a")
         number(r, "r")
         span = number(t, "t")
+        ways = [x - y for x, y in zip(target, self.axes, strict=True)]
         if span <= 0.0:
             if speed <= 0.0 or rise <= 0.0:
                 raise Fault(f"a motion with v = {speed:g} and a = {rise:g} never ends")
-            way = max(abs(x - y) for x, y in zip(target, self.axes, strict=True))
+            way = max(map(abs, ways))
+            peak = min(speed, math.sqrt(way * rise)) / max(way, 1e-12)
             span = way / speed + speed / rise if way > speed**2 / rise else 2.0 * math.sqrt(way / rise)
+        else:
+            peak = 2.0 / span  # of a trapezoid, at most
+        if self.register == OUT:
+            if r:
+                raise Fault("a blend radius in a way from pose to pose: none is rounded off")
+            self.rates = [*(self.rates or [[0.0] * len(ways)]), [peak * self.override() * x for x in ways]]
         frames = self._occupy(span)
         self._record(self.targets, target, frames)
         return frames
@@ -291,7 +300,8 @@ def _stretch(controller: Controller, name: StretchName) -> Stretch | None:
         return Stretch(name, "commands", frames * step, np.array([q for _, q in commands]))
     if targets:
         frames = np.array([frame for frame, _ in targets]) - controller.begins[name]
-        return Stretch(name, "way-points", frames * step, np.array([q for _, q in targets]))
+        rates = np.array(controller.rates) if name == "out" and len(controller.rates) == len(targets) else None
+        return Stretch(name, "way-points", frames * step, np.array([q for _, q in targets]), rates)
     return None
 
 
@@ -344,10 +354,7 @@ def _real(function: Callable[[float], float]) -> Callable[[Any], float]:
 
 _REAL = ("sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        name: _real(getattr(math, name))
-        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "floor", "ceil"]
-    },
+    **{name: _real(getattr(math, name)) for name in _REAL},
     "atan2": lambda x, y: math.atan2(number(x), number(y)),
     "pow": lambda base, exponent: math.pow(number(base), number(exponent)),
     "log": lambda b, f: math.log(number(f), number(b)),

@@ -31,6 +31,9 @@ TARGET = stated("urscript/targets.toml", "urscript")
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the script, `run.script` filled in; `spacing` is not used, as there is no table."""
     axes = in_axes(plan, TARGET)
+    if plan.poses:
+        values = {**_common(plan, axes), "moves": [_slow(move) for move in axes.out.moves]}
+        return {f"{name}.script": "\n".join(filled("urscript/poses.script", values)) + "\n"}
     series = axes.body.series
     moves, repeats = axes.body.repeats() if series is None else ((), 1)
     written = len(axes.out.moves) * 2 + len(moves)
@@ -49,13 +52,11 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         return f"ex_move({to}, {_real(move.duration)}{f', {_real(move.blend)}' if blends else ''})"
 
     values = {
-        "ABORTED": ABORTED, "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, "header": _header(plan),
+        "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, **_common(plan, axes),
         "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
         "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
         "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
-        "home": _list(axes.home), "unit": max(fitting_steps(plan, TARGET)), "stop": _real(TARGET.stop_s),
-        "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
-        "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0), "kg": f"{axes.payload or 0.0:g}",
+        "unit": max(fitting_steps(plan, TARGET)), "stop": _real(TARGET.stop_s),
         "out": [made(move) for move in axes.out.moves], "back": [made(move) for move in axes.back.moves],
         "rounds": [] if series else _rounds(moves, repeats, made), "series": series,
     }  # fmt: skip
@@ -64,9 +65,25 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     return {f"{name}.script": "\n".join(filled("urscript/run.script", values)) + "\n"}
 
 
+def _slow(move: Move) -> str:
+    """Write a move of a first run: the joint with the longest way at the top speed of its plan, or below."""
+    speed = float(np.abs(move.goal - move.origin).max()) / (move.duration - move.blend)
+    rise, top = (f"{np.floor(1e6 * x) / 1e6:.6f}" for x in (speed / move.blend, speed))
+    return f"movej({_list(move.goal)}, a={rise}, v={top})"
+
+
+def _common(plan: Plan, axes: Plan) -> dict[str, Any]:
+    """Write the head of a script, and its checks of the pose and the payload."""
+    return {
+        "header": _header(plan), "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0),
+        "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
+        "kg": f"{axes.payload or 0.0:g}", "ABORTED": ABORTED, "home": _list(axes.home),
+    }  # fmt: skip
+
+
 def _header(plan: Plan) -> list[str]:
     lines = [f"# {comment(plan.campaign, 50)}: {comment(plan.run, 50)}, written by Excitor"]
-    return [*lines, *no_go_lines(plan, "# "), *(["# DRY RUN at 15 % amplitude"] if plan.dry else [])]
+    return [*lines, *no_go_lines(plan, "# "), *([f"# {plan.kind}"] if plan.dry else [])]
 
 
 def _series(body: Series, e: Excitation) -> dict[str, Any]:

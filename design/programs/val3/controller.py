@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.programs.target import Execution, Machine, ProgramError
+from excitor.design.programs.target import POSES, Execution, Machine, ProgramError
 from excitor.design.programs.val3.language import Application, Function, Runner, read
 from excitor.design.programs.way_points import SHORTEST, WayRecorder, check_speed
 from excitor.robots.arrays import FloatArray
@@ -46,7 +46,7 @@ class Arm:
         self.top = None if top is None else np.array(top.values, dtype=float)
         if self.top is not None and not (self.top.shape == (6,) and (self.top > 0.0).all()):
             raise ProgramError(f"{name}/{name}.dtx", None, f"{_TOP} needs a speed above 0 for each of 6 axes")
-        self.machine = machine
+        self.machine, self.stops = machine, name.endswith(POSES)
         self.recorder = WayRecorder(f"{name}/start.pgx", machine)
         self.now = 0.0  # on the controller's clock
         self.ahead = 0.0  # of the times that count, after the last move in the buffer
@@ -94,6 +94,8 @@ class Arm:
         to = np.array(joint)
         if not how["vel"] > 0.0:
             raise ValueError(f"a move at {how['vel']:g} % never ends")
+        if self.stops and self.now < self.end() - SHORTEST:
+            raise ValueError("a first run stops at every pose")
         begin, seconds = max(self.now, self.end()), 1.0
         start = begin + self.ahead
         if self.top is not None:

@@ -73,6 +73,9 @@ def _start(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterato
     yield from ("resetMotion()", "nId=0", "movej(jHome,tNone,mSlow)", "waitEndMove()", "resetMotion()", f"nMark={OUT}")
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, "", table)
+    if plan.poses:
+        yield from (f"nMark={END}", 'putln("Finished")')
+        return
     yield from ("// start the logger", "delay(1)", *_ask("Start the recorder, then press a key"))
     yield from ("// again: it may have taken long", *_full_speed(), "nLog=1")
     if plan.body.series is not None:
@@ -89,7 +92,7 @@ def _header(plan: Plan) -> Iterator[str]:
     yield f"// campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(plan.robot.name)}"
     yield from no_go_lines(plan, "// ")
     if plan.dry:
-        yield "// DRY RUN at 15 % amplitude"
+        yield f"// {plan.kind}"
     yield "// times are approximate: use measured positions, estimate the period again"
 
 
@@ -97,7 +100,8 @@ def _preflight(plan: Plan) -> Iterator[str]:
     yield "// preflight"
     if plan.payload is not None:
         yield from _ask(f"Is a load of {fixed(plan.payload, 3)} kg set? If not, stop; if it is, press a key")
-    yield from _full_speed()
+    if not plan.poses:
+        yield from _full_speed()
     yield "jHere=herej()"
     for k, margin in enumerate(home_margins(plan.robot, TARGET), 1):
         yield from _refuse(

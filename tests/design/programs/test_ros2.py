@@ -141,7 +141,7 @@ def test_spacing_is_a_tenth_of_a_second_or_finer_or_as_asked(plan_of):
 
 def test_a_dry_run_states_it(plan_of):
     files = ros2.emit(replace(plan_of(), dry=True), "p", None)
-    assert "# DRY RUN: the run at 15 % amplitude\n" in files["p_main.yaml"]
+    assert "# DRY RUN at 15 percent amplitude\n" in files["p_main.yaml"]
     assert "DRY RUN" in client.Program(json.loads(files["p.json"]), files).summary()
 
 

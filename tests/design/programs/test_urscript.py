@@ -175,7 +175,7 @@ def test_names_inject_nothing(plan_of, hostile):
 def test_a_dry_run_states_it(plan_of):
     plan = replace(plan_of(step=0.008, measured=1, swing=0.02), dry=True)
     text = script(plan)
-    assert "DRY RUN at 15 % amplitude" in text
+    assert "DRY RUN at 15 percent amplitude" in text
     assert deviation(plan, run_plan(plan, text, 0.008), 0.008) <= TOLERANCE
 
 
