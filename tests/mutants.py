@@ -1,9 +1,10 @@
 """Mutation testing: small faults put into one module at a time, and the fast tests that must notice them.
 
-Our own, not mutmut or cosmic-ray: both rewrite files on disk and start Python anew for each fault (8 s of imports for 1 s of tests here),
-know nothing of arrays (axes, transposes, units, minimum and maximum), and cannot leave out what a list calls equivalent.
-Here a fault exists only in memory: a process that has imported the libraries is forked, an import hook serves the changed
-source under the module's own path, so that compiled kernels stay in their cache, and pytest runs the tests that cover the line.
+Our own, not mutmut or cosmic-ray: both rewrite files on disk and start Python anew for each fault (8 s of imports for
+1 s of tests here), know nothing of arrays (axes, transposes, units, minimum and maximum), and cannot leave out what a
+list calls equivalent. Here a fault exists only in memory: a process that has imported the libraries is forked, an
+import hook serves the changed source under the module's own path, so that compiled kernels stay in their cache, and
+pytest runs the tests that cover the line.
 """
 
 import ast
@@ -31,18 +32,40 @@ EQUIVALENT = ROOT / "tests" / "mutants.toml"
 MOST_FILES = 8  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 12.0  # s: to find which test runs which line; of tests against one mutant
 MEMORY = 8 << 30  # bytes of address space
-# Not mutated: compiled kernels (interpreted, a test of them takes minutes; four independent oracles check them), pages and
-# help (text is judged by readers), studies and data folders (their figures are bars of their own).
-LEFT_OUT = ("robots/kernel/", "experiments/report/assets", "experiments/studies/", "experiments/verbs/", "experiments/demo.py")
+# Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
+# help (text is judged by readers), and studies (their figures are bars of their own).
+LEFT_OUT = (
+    "robots/kernel/",
+    "experiments/report/assets",
+    "experiments/studies/",
+    "experiments/verbs/",
+    "experiments/demo.py",
+)
 CORE = (
-    "design/certify/certify.py", "design/certify/bounds.py", "design/programs/verify.py", "design/programs/facts.py",
-    "design/programs/clients/egm_client.py", "design/programs/clients/egm_packets.py", "design/programs/clients/franka_client.py",
-    "design/programs/clients/j519_client.py", "design/programs/clients/j519_packets.py", "design/programs/clients/ros2_client.py",
-    "design/programs/clients/rsi_server.py", "design/programs/clients/rtde_recorder.py", "design/programs/clients/run_motion.py",
-    "identify/intervals.py", "identify/consistent.py", "identify/estimate.py", "identify/instruments.py", "identify/verdict.py",
-    "experiments/align/align.py", "experiments/align/channels.py", "experiments/align/clock.py", "experiments/align/windows.py",
+    "design/certify/certify.py",
+    "design/certify/bounds.py",
+    "design/programs/verify.py",
+    "design/programs/facts.py",
+    "design/programs/clients/egm_client.py",
+    "design/programs/clients/egm_packets.py",
+    "design/programs/clients/franka_client.py",
+    "design/programs/clients/j519_client.py",
+    "design/programs/clients/j519_packets.py",
+    "design/programs/clients/ros2_client.py",
+    "design/programs/clients/rsi_server.py",
+    "design/programs/clients/rtde_recorder.py",
+    "design/programs/clients/run_motion.py",
+    "identify/intervals.py",
+    "identify/consistent.py",
+    "identify/estimate.py",
+    "identify/instruments.py",
+    "identify/verdict.py",
+    "experiments/align/align.py",
+    "experiments/align/channels.py",
+    "experiments/align/clock.py",
+    "experiments/align/windows.py",
     "robots/simulate.py",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +83,8 @@ class Mutant:
     @property
     def name(self) -> str:
         """Place and change, in one line."""
-        return f"{self.file}:{self.lines[0]} {self.function or 'module'}: {_short(self.was)} → {_short(self.becomes)} ({self.kind})"
+        change = f"{_short(self.was)} → {_short(self.becomes)} ({self.kind})"
+        return f"{self.file}:{self.lines[0]} {self.function or 'module'}: {change}"
 
     def source(self) -> str:
         """Source of the module with the fault."""
@@ -83,19 +107,42 @@ def _short(text: str, most: int = 70) -> str:
     return line if len(line) <= most else f"{line[: most // 2]}…{line[-most // 2 :]}"
 
 
-# ---------------------------------------------------------------------------------------------------- faults
-
 _COMPARES: dict[type, type] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
 _TURNED: dict[type, type] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _SIGNS: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 _NAMES = {
-    "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax", "argmax": "argmin", "any": "all",
-    "all": "any", "floor": "ceil", "ceil": "floor", "sin": "cos", "cos": "sin", "radians": "degrees", "degrees": "radians",
-    "first": "last", "eigvalsh": "eigvals", "nanmin": "nanmax", "nanmax": "nanmin", "triu": "tril", "tril": "triu",
-}  # fmt: skip
+    "min": "max",
+    "max": "min",
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "argmin": "argmax",
+    "argmax": "argmin",
+    "any": "all",
+    "all": "any",
+    "floor": "ceil",
+    "ceil": "floor",
+    "sin": "cos",
+    "cos": "sin",
+    "radians": "degrees",
+    "degrees": "radians",
+    "first": "last",
+    "eigvalsh": "eigvals",
+    "nanmin": "nanmax",
+    "nanmax": "nanmin",
+    "triu": "tril",
+    "tril": "triu",
+}
 _UNARY = ("abs", "absolute", "sqrt")
 
 
@@ -135,7 +182,9 @@ def _walk(node: ast.AST, where: str, statement: ast.stmt | None) -> Iterator[tup
         if field in ("annotation", "returns", "decorator_list", "type_params") or isinstance(node, ast.JoinedStr):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom):
+            if not isinstance(child, ast.AST) or isinstance(
+                child, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom
+            ):
                 continue
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 if child.name not in ("__repr__", "to_latex", "plot"):
@@ -166,8 +215,9 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
         case ast.BoolOp(op=op, values=values):
             yield "and/or", _text(ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values))
             yield "guard", _text(values[0])
-        case ast.If(test=test, body=[ast.Raise() | ast.Return() | ast.Continue() | ast.Break(), *_], orelse=[]) | ast.If(
-            test=test, body=[ast.Expr(ast.Yield()), *_], orelse=[]
+        case (
+            ast.If(test=test, body=[ast.Raise() | ast.Return() | ast.Continue() | ast.Break(), *_], orelse=[])
+            | ast.If(test=test, body=[ast.Expr(ast.Yield()), *_], orelse=[])
         ):
             yield from ()  # the guard is removed by its test, below
         case ast.IfExp(test=test, body=body, orelse=other):
@@ -176,11 +226,19 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
         case ast.Call(func=func, args=args, keywords=words):
             name = getattr(func, "attr", getattr(func, "id", ""))
             if name in _NAMES and not _is_text(*args):
-                other = ast.Attribute(func.value, _NAMES[name]) if isinstance(func, ast.Attribute) else ast.Name(_NAMES[name])
+                other = (
+                    ast.Attribute(func.value, _NAMES[name])
+                    if isinstance(func, ast.Attribute)
+                    else ast.Name(_NAMES[name])
+                )
                 yield "min/max", _text(ast.Call(other, args, words))
             if name in _UNARY and len(args) == 1:
                 yield "dropped", _text(args[0])
-            if len(args) == 2 and all(isinstance(each, ast.Name | ast.Attribute) for each in args) and name != "isinstance":
+            if (
+                len(args) == 2
+                and all(isinstance(each, ast.Name | ast.Attribute) for each in args)
+                and name != "isinstance"
+            ):
                 yield "swap", _text(ast.Call(func, args[::-1], words))
             for k, word in enumerate(words):
                 if word.arg == "axis" and _whole(word.value) in (0, 1, -1):
@@ -192,7 +250,10 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
             for k in (lower, upper):
                 if k is not None and _whole(k) is not None:
                     moved = ast.Constant(_whole(k) + 1)
-                    yield "off by one", _text(ast.Slice(moved, upper, step) if k is lower else ast.Slice(lower, moved, step))
+                    yield (
+                        "off by one",
+                        _text(ast.Slice(moved, upper, step) if k is lower else ast.Slice(lower, moved, step)),
+                    )
         case ast.Constant(value=bool() as value):
             yield "guard", str(not value)
         case ast.Constant(value=float() as value) if value:
@@ -212,17 +273,26 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 def _guards(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Removed guards: an `if` without `else` that leaves is never taken."""
-    if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Raise | ast.Return | ast.Continue):
+    if (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and isinstance(node.body[-1], ast.Raise | ast.Return | ast.Continue)
+    ):
         yield "guard", "pass"
 
 
 def _text(node: ast.AST) -> str:
     written = ast.unparse(ast.fix_missing_locations(node))
-    return f"({written})" if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.UnaryOp) else written
+    return (
+        f"({written})" if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.UnaryOp) else written
+    )
 
 
 def _is_text(*nodes: ast.AST) -> bool:
-    return any(isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str)) for each in nodes)
+    return any(
+        isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
+        for each in nodes
+    )
 
 
 def _whole(node: ast.AST) -> int | None:
@@ -230,9 +300,6 @@ def _whole(node: ast.AST) -> int | None:
         value = ast.literal_eval(node)
         return value if type(value) is int else None
     return None
-
-
-# ---------------------------------------------------------------------------------------------------- tests
 
 
 def files() -> list[str]:
@@ -265,7 +332,7 @@ def _imports() -> dict[str, frozenset[str]]:
 
 
 def nearest_tests(file: str) -> list[str]:
-    """Test files that may notice a fault in a module: of its name first, then by distance along imports, small ones first."""
+    """Test files that may notice a fault in a module: by name, then distance along imports, then size."""
     graph, distance, front = _imports(), {file: 0}, {file}
     while front:
         front = {other for other, wanted in graph.items() if wanted & front and other not in distance}
@@ -338,7 +405,18 @@ def _apart(work: Callable[[], int], seconds: float) -> int | None:
 def _pytest(tests: Sequence[str], *plugins: object, first: bool) -> int:
     import pytest
 
-    options = ["-o", "addopts=--import-mode=importlib", "-m", "not slow", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=line"]
+    options = [
+        "-o",
+        "addopts=--import-mode=importlib",
+        "-m",
+        "not slow",
+        "-n",
+        "0",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+    ]
     return int(pytest.main([*options, *(["-x"] if first else []), *tests], plugins=list(plugins)))
 
 
@@ -386,7 +464,9 @@ def covering(file: str, seconds: float = MAPPING) -> list[tuple[str, float, froz
         for test in nearest_tests(file):
             if time.monotonic() < end:
                 Path(path).unlink(missing_ok=True)
-                _apart(lambda test=test: _pytest([test], _Lines(file, path), first=False), max(1.0, end - time.monotonic()))
+                _apart(
+                    lambda test=test: _pytest([test], _Lines(file, path), first=False), max(1.0, end - time.monotonic())
+                )
                 with contextlib.suppress(OSError):
                     found += [json.loads(line) for line in Path(path).read_text().splitlines()]
     return sorted(((name, took, frozenset(lines)) for name, took, lines in found), key=lambda each: each[1])
@@ -430,17 +510,6 @@ def equivalent() -> dict[tuple[str, str, str, str], str]:
 
 def warm_up() -> None:
     """Import the libraries, so that forks have them."""
-    import matplotlib
-    import numba
-    import numpy
-    import pandas
-    import pydantic
-    import pytest
-    import scipy.linalg
-    import scipy.optimize
-    import scipy.signal
-    import scipy.sparse
-    import scipy.stats
     import typer.testing  # noqa: F401
 
 
@@ -468,7 +537,9 @@ def try_file(file: str, count: int, seed: int, mapping: float = MAPPING) -> Iter
     drawn = sample(file, count, seed)
     tests = covering(file, mapping) if drawn else []
     for mutant in drawn:
-        because = known.get((mutant.file, mutant.function, " ".join(mutant.was.split()), " ".join(mutant.becomes.split())))
+        because = known.get(
+            (mutant.file, mutant.function, " ".join(mutant.was.split()), " ".join(mutant.becomes.split()))
+        )
         yield Outcome(mutant, None, because, 0.0) if because else try_mutant(mutant, tests)
 
 
@@ -481,7 +552,7 @@ def main() -> None:
         for outcome in try_file(file, count, seed):
             done.append(outcome)
             if not outcome.killed:
-                print(f"  {'equivalent' if outcome.killed is None else 'SURVIVED'}: {outcome.mutant.name}: {outcome.reason}", flush=True)
+                print(f"  {'equivalent' if outcome.killed is None else 'SURVIVED'}: {outcome.mutant.name}", flush=True)
         judged = [each.killed for each in done if each.killed is not None]
         print(f"{file}: {sum(judged)} of {len(judged)} killed, {time.monotonic() - start:.0f} s", flush=True)
 
