@@ -1,5 +1,6 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
+import errno
 import tomllib
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -282,9 +283,11 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InvalidRobot(path, [f"byte {error.start} is not UTF-8 text; save the file as UTF-8"]) from None
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise InvalidRobot(path, [f"{error.strerror}: not a robot file"]) from None
         raise InvalidRobot(path, [f"cannot be read: {error.strerror or error}"]) from None
-    except ValueError as error:
-        raise InvalidRobot(path, [f"cannot be read: {error}"]) from None
+    except ValueError:  # no system has such a name
+        raise InvalidRobot(path, ["does not exist"]) from None
 
 
 def robot_from_toml(text: str, source: str | Path) -> Robot:

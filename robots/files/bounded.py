@@ -26,10 +26,10 @@ def open_bounded(path: Path, largest: int | None = None) -> io.BufferedReader:
     elif not stat.S_ISREG(found.st_mode):
         wrong = "is a pipe or a device, expected a file"
     elif largest is not None and found.st_size > largest:
-        wrong = f"has {found.st_size / 1e6:.3g} MB, expected at most {largest / 1e6:.3g} MB"
+        wrong = f"is {found.st_size / 1e6:.3g} MB, expected at most {largest / 1e6:.3g} MB"
     if wrong:
         os.close(handle)
-        raise OSError(errno.EINVAL, wrong, str(path))
+        raise OSError(errno.EFBIG if stat.S_ISREG(found.st_mode) else errno.EINVAL, wrong, str(path))
     return os.fdopen(handle, "rb")
 
 

@@ -82,6 +82,8 @@ def read_mesh(path: Path) -> tuple[FloatArray, str]:
     if reader is None:
         raise ValueError(f"is a {path.suffix[:20] or 'file without ending'}; expected .stl, .obj or .dae")
     try:
+        if path.stat().st_size > LARGEST_MESH:
+            raise ValueError(f"has {path.stat().st_size / 1e6:.0f} MB, more than {LARGEST_MESH / 1e6:.0f}; simplify it")
         triangles, remark = reader(read_bounded(path, LARGEST_MESH))
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
