@@ -59,7 +59,7 @@ def mutate(full: bool, seed: int) -> Iterator[Outcome]:
     while count < MUTANTS[full] and time.monotonic() < end and (core or others):
         pool = core if core and (turn % 3 == 0 or not others) else others
         turn += 1
-        for outcome in try_file(pool.pop(), EACH[full], seed, mapping=40.0 if full else 15.0):
+        for outcome in try_file(pool.pop(), EACH[full], seed, mapping=60.0 if full else 30.0):
             yield outcome
             count += outcome.killed is not None
             if time.monotonic() > end:
