@@ -1,4 +1,4 @@
-"""Speed and quality compared with peers: `python -m benchmarks NAME [--full] [--json] [--data DIR]`; no NAME: list."""
+"""Speed and quality: `python -m benchmarks NAME [--full] [--json] [--data DIR] [--seed N]`; no NAME: list."""
 
 import argparse
 import ast
@@ -18,6 +18,7 @@ def main() -> int:
     parser.add_argument("name", nargs="?", metavar="NAME", choices=NAMES, help="one of " + ", ".join(NAMES))
     parser.add_argument("--full", action="store_true", help="measure as often as the targets require, else a tenth")
     parser.add_argument("--data", type=Path, metavar="DIR", help="of compare: folder of the published recordings")
+    parser.add_argument("--seed", type=int, metavar="N", help="of net: instead of the day's")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args()
     if asked.name is None:
@@ -26,7 +27,9 @@ def main() -> int:
         return 0
     if asked.data is not None and asked.name != "compare":
         parser.error("--data goes with compare")
-    given = {} if asked.data is None else {"data": asked.data}
+    if asked.seed is not None and asked.name != "net":
+        parser.error("--seed goes with net")
+    given = {key: value for key, value in (("data", asked.data), ("seed", asked.seed)) if value is not None}
     report = import_module(f"benchmarks.{asked.name}").run(asked.full, **given)
     if asked.json:
         print(to_json(report))

@@ -1,7 +1,6 @@
 """campaign.toml, the only file a person writes: its keys, types and units. Read strictly, all errors at once."""
 
 import hashlib
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot, choice, did_you_mean
+from excitor.robots.files.bounded import open_bounded, parse_toml
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import SUFFIXES, catalog_names, read_content, read_text, robot_of, unclear_part
@@ -453,12 +453,12 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     path = folder / FILE
     try:
         text = read_text(path)
-        content = Campaign.model_validate(tomllib.loads(text))
+        content = Campaign.model_validate(parse_toml(text))
     except InvalidRobot as error:
         raise InvalidCampaign(path, list(error.problems)) from None
     except ValidationError as error:
         raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)), Campaign)) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
     mend(folder, folder / "programs", folder / "logs", folder / "exports")
     if stage == "identify" and not content.run:
@@ -708,7 +708,7 @@ def _measured_twice(folder: Path, content: Campaign) -> list[str]:
         if path.is_dir():
             digest = str(path.resolve()).encode()
         elif path.is_file() and sizes.count(path.stat().st_size) > 1:
-            with path.open("rb") as file:
+            with open_bounded(path) as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
         else:
             continue  # different sizes are different samples, and a large file need not be read for it

@@ -5,6 +5,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -61,6 +62,9 @@ def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
     return app.command(verb.__name__.partition("_")[0])(read_files)
 
 
+_INTERRUPTED = 130
+
+
 def main() -> None:
     """Run the command line: findings and bad input are reported as sentences with exit code 1, never as a traceback."""
     from excitor.robots.errors import ExcitorError
@@ -68,21 +72,48 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our letters must still show the page
+    code: object = 1
     try:
-        app()
+        if (code := app(standalone_mode=False)) == _INTERRUPTED:
+            print_error("interrupted")
+        sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has stopped
-        sys.exit(1)
+        _close_output()  # whoever read us has stopped
+    except (typer.Abort, KeyboardInterrupt):
+        print_error("interrupted")
+        code = _INTERRUPTED
     except (ExcitorError, ValueError, OSError) as error:
         print_error(str(error))
-        sys.exit(1)
+    except RecursionError:
+        print_error("an input nests too deeply to be read")
+    except Exception as error:
+        if str(error).startswith("Symlink loop"):
+            print_error(f"{error}: a symbolic link leads back to itself")
+        elif hasattr(error, "format_message"):  # wrong usage
+            error.show()  # type: ignore[attr-defined]
+            print_error(error.format_message(), shown=True)
+            code = getattr(error, "exit_code", 2)
+        else:
+            raise
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def print_error(sentence: str) -> None:
-    """Print an error: on stderr, and for scripts as a JSON object on stdout."""
-    typer.echo(sentence, err=True)
-    if {"--json", "--lines"} & set(sys.argv):
-        typer.echo(json.dumps({"error": sentence.splitlines()}, indent=2))
+def print_error(sentence: str, *, shown: bool = False) -> None:
+    """Print an error: on stderr, and for scripts as a JSON object on stdout; a full device keeps neither."""
+    sentence = re.sub(r"\S{2000,}", lambda word: f"{word[0][:200]}…", sentence)  # a key of a damaged file
+    try:
+        if not shown:
+            typer.echo(sentence, err=True)
+        if {"--json", "--lines"} & set(sys.argv):
+            typer.echo(json.dumps({"error": sentence.splitlines()}, indent=2))
+        sys.stdout.flush()
+    except OSError:
+        _close_output()
+
+
+def _close_output() -> None:
+    """Let what is still to be written to stdout go nowhere, so that the end of the process does not fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.callback(invoke_without_command=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.bounded import read_bounded
 
 LARGEST = 50_000_000  # bytes of a file that a stage reads as JSON
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"  # a folder may be shared by machines
@@ -36,6 +37,8 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path.name))
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may keep the name and lose the content
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -49,9 +52,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 def read_json(path: Path, schema: int, *, made_by: str) -> dict[str, Any]:
     """Read a stage's result; refuse damaged files and other schemas, naming the command `made_by`."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise ExcitorError(f"{path}: is larger than any such file; run {made_by} again")
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(read_bounded(path, LARGEST))
     except FileNotFoundError:
         raise ExcitorError(f"{path}: is missing; run {made_by} first") from None
     except OSError as error:

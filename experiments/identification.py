@@ -69,6 +69,7 @@ from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
+from excitor.robots.files.bounded import open_bounded
 from excitor.robots.friction import friction_model
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
@@ -1103,7 +1104,7 @@ def file_digests(campaign: OpenCampaign) -> dict[str, str]:
 
 def digest(path: Path) -> str:
     """Compute the digest of a file's content."""
-    with path.open("rb") as file:
+    with open_bounded(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

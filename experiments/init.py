@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from excitor.experiments.campaign import FILE
-from excitor.experiments.files import mend, write_atomically, write_bytes_atomically
+from excitor.experiments.files import LARGEST, mend, write_atomically, write_bytes_atomically
 from excitor.experiments.plan import wrist_and_elbow
 from excitor.experiments.setup import assumed_noise, pendant_to_si, si_to_pendant
 from excitor.robots.arrays import FloatArray
@@ -18,6 +18,7 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.files.mjcf import mesh_files
 from excitor.robots.files.parts import unclear
 from excitor.robots.files.urdf import companions
@@ -103,7 +104,7 @@ def _copy(source: Path, copy: Path) -> None:
     """Copy a file, unless it is there already; another one of its name is never lost."""
     if copy.resolve() == source.resolve():
         return
-    content = source.read_bytes()
+    content = read_bounded(source, LARGEST)
     if copy.exists() and copy.read_bytes() != content:
         raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
     copy.parent.mkdir(parents=True, exist_ok=True)

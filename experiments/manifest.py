@@ -33,6 +33,7 @@ from excitor.design.programs.target import axes_of, fitting_steps, units
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.files.bounded import read_bounded
 
 FORMAT, VERSION = "excitor-manifest", 2
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
@@ -143,9 +144,7 @@ class Manifest(_Table):
 def read_manifest(path: Path) -> Manifest:
     """Read manifest.json; InvalidManifest lists all that is wrong with it."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InvalidManifest(path, [f"is larger than {LARGEST_FILE} bytes, which no manifest is"])
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_FILE)
     except OSError as error:
         raise InvalidManifest(path, [f"cannot be read: {error.strerror or error}"]) from None
     return parse_manifest(content, path)

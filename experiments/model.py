@@ -1,7 +1,6 @@
 """model.json: written and read results of an identification, with their uncertainty and provenance."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
@@ -17,8 +16,9 @@ from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.bounded import parse_toml
 from excitor.robots.files.schema import LARGEST, sentences
-from excitor.robots.load import catalog_names, load
+from excitor.robots.load import catalog_names, load, read_text
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Payload, Robot
 
@@ -644,8 +644,8 @@ def _robot_of(path: Path | None, name: str, friction: Mapping[str, Any] | None) 
     """Load the robot that the campaign beside a model names, else the catalogue's of that name, with a friction."""
     if path is not None and (campaign := path.parent / CAMPAIGN).is_file():
         try:
-            name = str(tomllib.loads(campaign.read_text("utf-8-sig")).get("robot", name))
-        except (OSError, ValueError):
+            name = str(parse_toml(read_text(campaign)).get("robot", name))
+        except (ExcitorError, ValueError, RecursionError):
             return None
         if name not in catalog_names() and (path.parent / name).is_file():
             return _formed(load(path.parent / name), friction)

@@ -28,6 +28,7 @@ from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, choice, did_you_mean
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass, roll_pitch_yaw, translation
@@ -678,9 +679,7 @@ def _read(setup: Setup, name: str) -> Motion:
     from excitor.identify.signals import differentiate
 
     path = setup.campaign.folder / name
-    if path.stat().st_size > _LARGEST_FILE:
-        raise ExcitorError("is too large for a task")
-    rows = list(csv.reader(io.StringIO(path.read_text("utf-8-sig"))))
+    rows = list(csv.reader(io.StringIO(read_bounded(path, _LARGEST_FILE).decode("utf-8-sig"))))
     wanted = ["t", *setup.robot.joint_names]
     if not rows or [cell.strip() for cell in rows[0]] != wanted:
         raise ExcitorError(f"has no header {', '.join(wanted)}")

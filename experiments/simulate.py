@@ -40,6 +40,7 @@ from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, did_you_mean
+from excitor.robots.files.bounded import open_bounded, read_bounded
 from excitor.robots.friction import friction_model
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.parameters import layout
@@ -368,7 +369,7 @@ def digests(folder: Path, paths: list[Path]) -> list[dict[str, str]]:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_bounded(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -388,7 +389,7 @@ def _not_simulated(place: Path) -> str:
 
 def _listed(place: Path) -> dict[str, str]:
     try:
-        data: dict[str, Any] = json.loads((place / MARK).read_text("utf-8"))
+        data: dict[str, Any] = json.loads(read_bounded(place / MARK, LARGEST_TRUTH))
         return {str(file["name"]): str(file["sha256"]) for run in data["programs"] for file in run["files"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
@@ -472,9 +473,7 @@ class VirtualRobot:
 def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
     """Read the robot that the campaign's logs were simulated with; None if they were not, or for another robot."""
     try:
-        if (folder / TRUTH).stat().st_size > LARGEST_TRUTH:
-            return None
-        data = json.loads((folder / TRUTH).read_text("utf-8"))
+        data = json.loads(read_bounded(folder / TRUTH, LARGEST_TRUTH))
         if data["robot"] != robot.name:
             return None
         given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}

@@ -11,9 +11,11 @@ from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest, read_design
+from excitor.experiments.files import LARGEST
 from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, InvalidManifest, found_logs, read_manifest
 from excitor.experiments.model import FILE as MODEL
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.bounded import read_bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _judged(folder: Path, stage: Stage) -> Stage:
     """Add the verdict on the model, as model.json and report.json hold it."""
     if stage.state != "up to date":
         return stage
-    verdict = json.loads((folder / stage.name).read_text("utf-8")).get("verdict")
+    verdict = json.loads(read_bounded(folder / stage.name, LARGEST)).get("verdict")
     headline = verdict.get("headline") if isinstance(verdict, dict) else None
     return replace(stage, reason=str(headline)) if headline else stage
 
@@ -119,7 +121,7 @@ def _judged(folder: Path, stage: Stage) -> Stage:
 def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:
     """Compare the digests of a file's inputs with the inputs' present ones."""
     try:
-        data = json.loads((folder / name).read_text("utf-8"))
+        data = json.loads(read_bounded(folder / name, LARGEST))
         provenance = data["provenance"]["sha256"]
         listed = {str(file): str(digest) for file, digest in provenance.items()}
     except FileNotFoundError:

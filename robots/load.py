@@ -1,5 +1,6 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
+import errno
 import tomllib
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -11,6 +12,7 @@ import numpy as np
 
 from excitor.robots.errors import InvalidRobot, did_you_mean
 from excitor.robots.files import overlay, presets
+from excitor.robots.files.bounded import parse_toml, read_bounded
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.parts import unclear, with_friction
 from excitor.robots.files.toml import robot_from_data
@@ -275,19 +277,17 @@ def _is_toml(source: str | Path) -> bool:
 def read_text(path: Path) -> str:
     """Read a small UTF-8 file; failures are reported as sentences."""
     try:
-        if not path.is_file():
-            what = "is a folder, expected a file" if path.is_dir() else "does not exist"
-            raise InvalidRobot(path, [what])
-        if path.stat().st_size > LARGEST_FILE:
-            size = path.stat().st_size / 1e6
-            raise InvalidRobot(
-                path, [f"is {size:.0f} MB, expected at most {LARGEST_FILE / 1e6:.0f} MB: not a robot file"]
-            )
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bounded(path, LARGEST_FILE).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InvalidRobot(path, ["does not exist"]) from None
     except UnicodeDecodeError as error:
         raise InvalidRobot(path, [f"byte {error.start} is not UTF-8 text; save the file as UTF-8"]) from None
-    except (OSError, ValueError) as error:
-        raise InvalidRobot(path, [f"cannot be read: {error}"]) from None
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise InvalidRobot(path, [f"{error.strerror}: not a robot file"]) from None
+        raise InvalidRobot(path, [f"cannot be read: {error.strerror or error}"]) from None
+    except ValueError:  # no system has such a name
+        raise InvalidRobot(path, ["does not exist"]) from None
 
 
 def robot_from_toml(text: str, source: str | Path) -> Robot:
@@ -298,7 +298,7 @@ def robot_from_toml(text: str, source: str | Path) -> Robot:
 def toml_data(text: str, source: str | Path) -> dict[str, Any]:
     """Parse TOML; syntax errors are reported as sentences."""
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRobot(source, [f"is not TOML: {str(error)[:300]}"]) from None
     except RecursionError:

@@ -15,6 +15,7 @@ from excitor.experiments.model import FILE, Model, Standard, read_model
 from excitor.experiments.status import status
 from excitor.identify.methods import conformance_problem
 from excitor.robots.errors import ExcitorError, choice
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout
 from excitor.robots.plugins import Members
@@ -224,9 +225,7 @@ ALONE: Mapping[str, Callable[[Model, Path | None], ExportFile]] = {  # forms tha
 
 def _own_file(path: Path) -> bytes:
     try:
-        if path.stat().st_size > LARGEST:
-            raise ExcitorError(f"{path}: is larger than {LARGEST / 1e6:.0f} MB, as no model of a robot is")
-        return path.read_bytes()
+        return read_bounded(path, LARGEST)
     except OSError as error:
         raise ExcitorError(f"{path}: cannot be read: {error.strerror or error}") from None
 

@@ -36,6 +36,7 @@ from excitor.experiments.report.parameters import base_rows, correlation_data, s
 from excitor.experiments.report.verdict import verdict_data
 from excitor.experiments.tracking import reported_tracking
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.files.schema import sentences
 
 SCHEMA = 1
@@ -229,9 +230,7 @@ class Report(Part):
 def read_report(path: Path) -> dict[str, Any]:
     """Read a report.json; ExcitorError states what is wrong with it."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise ExcitorError(f"{path}: has {path.stat().st_size} bytes, expected at most {LARGEST}; it is no report")
-        data = json.loads(path.read_text("utf-8"), parse_constant=_refuse)
+        data = json.loads(read_bounded(path, LARGEST), parse_constant=_refuse)
     except FileNotFoundError:
         raise ExcitorError(f"{path}: is missing; run excitor report {path.parent} first") from None
     except (OSError, ValueError, RecursionError) as error:

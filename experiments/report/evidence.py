@@ -30,6 +30,7 @@ from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, thinning
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import drive_columns, friction_load, friction_only, rotor_matrix
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
 
@@ -368,9 +369,9 @@ def _mark(folder: Path, target: str) -> dict[str, Any]:
     """Read a simulation's record of its logs; empty where it is missing or damaged."""
     path = folder / FOLDER / target / MARK
     try:
-        if not path.resolve().is_relative_to(folder.resolve()) or path.stat().st_size > LARGEST:
+        if not path.resolve().is_relative_to(folder.resolve()):
             return {}
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(read_bounded(path, LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -15,6 +15,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.bounded import read_bounded
 from excitor.robots.files.folders import ALLOW, allowed_folders
 from excitor.robots.files.xml import parse_xml
 
@@ -83,7 +84,7 @@ def read_mesh(path: Path) -> tuple[FloatArray, str]:
     try:
         if path.stat().st_size > LARGEST_MESH:
             raise ValueError(f"has {path.stat().st_size / 1e6:.0f} MB, more than {LARGEST_MESH / 1e6:.0f}; simplify it")
-        triangles, remark = reader(path.read_bytes())
+        triangles, remark = reader(read_bounded(path, LARGEST_MESH))
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     except InvalidRobot as error:

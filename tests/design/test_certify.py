@@ -15,7 +15,7 @@ from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
 from excitor.design.motion import RISE_MOST, Excitation, Move, Run, Table, even_spans, periodic_run, rise
-from excitor.robots.cell import Scene, Shape, Zone, clearances, required
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required, row_names
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
@@ -516,6 +516,40 @@ def test_what_is_not_stated_is_noted(arm):
     assert certificate.way is None
     with_cell = certify(arm, make_trajectory(arm, 0), replace(from_robot(arm), scene=Scene()))
     assert any("not kept apart" in note for note in with_cell.notes)
+    free = arm.limits.position.copy()
+    free[4, 1] = np.inf
+    one = certify(arm, make_trajectory(arm, 0), from_robot(replace(arm, limits=replace(arm.limits, position=free))))
+    assert "no position limit is stated for j5" in one.notes
+
+
+def test_neighbours_that_keep_less_than_the_cell_are_named(arm):
+    wide = replace(from_robot(arm), scene=Scene(self_clearance=0.05))
+    notes = certify(arm, make_trajectory(arm, 0, period=2.0), wide).notes
+    said = next(note for note in notes if note.startswith("neighbours that are never far apart"))
+    need = dict(zip(row_names(arm, wide.scene), required(arm, wide.scene), strict=True))
+    assert {name for name in need if f"{name} (" in said} == {name for name, least in need.items() if least < 0.05}
+    assert any(least == 0.05 for least in need.values())
+
+
+@pytest.mark.parametrize(("share", "holds"), [(0.9e-9, True), (1.1e-9, False)])
+def test_rest_is_what_rounding_allows(arm, share, holds, monkeypatch):
+    trajectory = make_trajectory(arm, 0)
+    most, right = trajectory.periodic.swings[0], Run.at
+
+    def off(run, t, order=0):
+        return right(run, t, order) + (share * most * (t[:, None] == 0.0) if order == 0 else 0.0)
+
+    monkeypatch.setattr(Run, "at", off)
+    constraints = Constraints(replace(arm.limits, torque=np.full(6, np.inf)), np.full(6, np.inf))
+    items = {item.name: item for item in certify(arm, trajectory, constraints).items}
+    assert items["start at rest"].holds is holds
+
+
+def test_means_over_a_period_are_not_asked_of_the_dry_run(arm):
+    constraints = Constraints(arm.limits, torque_rms=arm.limits.torque)
+    names = {item.name for item in certify(arm, make_trajectory(arm, 0), constraints).items}
+    assert "torque rms j2" in names
+    assert not [name for name in names if name.startswith("dry run: torque rms")]
 
 
 def test_sums_show_what_is_tightest():

@@ -1,6 +1,7 @@
 """One verdict: worse evidence never gives a better one, and each rule is tripped by its own case alone."""
 
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from excitor.identify.verdict import (
     SIMULATION,
     Difference,
     Scores,
+    block_samples,
     differences,
+    percent,
     verdict,
 )
 
@@ -176,3 +179,25 @@ def test_differences_of_errors_are_found_in_blocks():
     assert worse.low > 0.0
     assert worse.value == pytest.approx(0.02, abs=0.002)
     assert alike.low < 0.0 < alike.high
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (None, "over 1000 %"), (np.inf, "over 1000 %"), (10.0, "over 1000 %"), (-10.0, "over 1000 %"), (9.99, "999 %"),
+        (0.1, "10 %"), (0.0944, "9.4 %"), (-0.25, "-25 %"),
+    ],
+)  # fmt: skip
+def test_percentages_have_two_digits(share, words):
+    assert percent(share) == words
+
+
+def test_sentences_begin_with_a_capital_and_keep_the_rest():
+    assert uses(replace(GOOD, doubts=("kN m is the unit",)))[FEED_FORWARD].reasons[0] == "KN m is the unit."
+
+
+def test_the_most_correlated_joint_decides_how_long_blocks_are(monkeypatch):
+    blocks = [SimpleNamespace(block=x) for x in (3.0, 17.2, 5.0)]
+    monkeypatch.setattr("excitor.identify.verdict.whiteness", lambda judging, residual: blocks)
+    monkeypatch.setattr("excitor.identify.verdict.count_samples", lambda judging: 10**6)
+    assert block_samples(None, None) == 18

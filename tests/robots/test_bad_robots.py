@@ -408,7 +408,7 @@ def test_a_huge_line_is_refused_before_it_is_read(tmp_path: Path, suffix: str, m
     with path.open("wb") as file:
         file.seek(100_000_000 - 1)
         file.write(b"x")
-    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("the file was read"))
+    monkeypatch.setattr("excitor.robots.files.bounded.os.fdopen", lambda *_: pytest.fail("the file was read"))
     began = time.perf_counter()
     with pytest.raises(InvalidRobot, match=r"is 100 MB, expected at most 2 MB: not a robot file"):
         load(path)
@@ -453,10 +453,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "robot.toml"
     path.write_text(HEAD)
 
-    def denied(_: Path) -> bytes:
+    def denied(*_: object) -> int:
         raise PermissionError(13, "Permission denied")  # chmod does not stop root
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr("excitor.robots.files.bounded.os.open", denied)
     with pytest.raises(InvalidRobot, match=r"cannot be read: .*Permission denied"):
         load(path)
 

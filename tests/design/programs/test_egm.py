@@ -365,6 +365,37 @@ def test_counters_begin_again_at_0(plan):
     assert all(np.array_equal(joints(a), joints(b)) for a, b in zip(found, whole.values(), strict=True))
 
 
+@pytest.mark.parametrize(("off", "stops"), [(2.9, False), (3.1, True), (-2.9, False), (-3.1, True)])
+def test_how_far_a_joint_may_be_from_all_it_was_told_lately(plan, off, stops):
+    client = client_of(plan)
+    stream(client, home(plan), range(200))
+    told = np.array([row[4] for row in client.rows])[-50:, 2]
+    here = list(client.rows[-1][4])
+    here[2] = (told.max() if off > 0 else told.min()) + off
+    client.answer(packet(here, 200), 0.8)
+    assert client.slowing is stops
+    assert ("3.10 deg off what it is told" in client.reason) is stops
+
+
+@pytest.mark.parametrize("axis", range(6))
+def test_a_jump_of_one_axis_alone_is_refused(plan, axis):
+    data = json.loads(run_json(plan, TARGET))
+    data["back"]["segments"][-1]["to"][axis] += 1e-5
+    with pytest.raises(ValueError, match="jumps"):
+        EgmClient(Run(data))
+
+
+def test_the_log_numbers_periods_of_warm_up_from_1(plan_of, tmp_path):
+    plan = plan_of(period=2.0, ramp=1.0, measured=1, warm_up=2, swing=0.05)
+    client = client_of(plan)
+    for n in range(4000):
+        client.answer(packet(client.rows[-1][4] if client.rows else home(plan), n), 0.004 * n)
+    write_log(client, str(tmp_path / "log.csv"))
+    with (tmp_path / "log.csv").open() as file:
+        found = {row["mark"]: row["period"] for row in csv.DictReader(file)}
+    assert (found["101"], found["102"], found["1001"], found["3"]) == ("1", "2", "1", "0")
+
+
 def test_a_run_that_jumps_is_refused(plan):
     data = json.loads(run_json(plan, TARGET))
     data["back"]["segments"][-1]["to"][0] += 1.0

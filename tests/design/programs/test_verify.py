@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.plan import Stretches, marks
-from excitor.design.programs.target import Execution, ProgramError, Stretch, Target, to_axes
-from excitor.design.programs.verify import Judge, verify
+from excitor.design.programs.target import Execution, ProgramError, Stretch, Target, from_axes, to_axes
+from excitor.design.programs.verify import DETECTION, SLOWED, Judge, Verdict, _near_home, abort_problems, verify
+from excitor.robots.robot import ControllerAxes
 
 TARGET = Target(
     "t", "a controller", "A", "streams", "deg", None, 6, 64, steps=(0.004,), marks=True,
@@ -105,3 +106,96 @@ def test_a_program_that_fails_where_it_must_refuse_is_reported(plan):
 
     verdict = verify(plan, TARGET, Failing(plan), files={}, name="run", judge=Judge())
     assert "fails rather than refuses: run.txt, line 3: divides by zero" in " ".join(verdict.problems)
+
+
+def aborted(plan, *, pace=lambda s: np.clip(1.0 - s, 0.0, 1.0), off=0.0, silent=False, home=False, late=1.2, crawl=0.0):
+    """Problems of a run that slows down from its middle: `pace` is the rate of time, `s` seconds after that moment."""
+    after, step = 0.5 * plan.body.duration, 0.004
+    target = replace(TARGET, aborts=("override",), stop_s=0.5)
+    t = np.arange(round((after + late) / step) + 1) * step
+    u = np.concatenate([[0.0], np.cumsum(step * np.where(t[1:] <= after, 1.0, pace(t[1:] - after)))])
+    q = plan.body.at(u)
+    q += off * np.clip((t - after - 0.1) / 0.4, 0.0, 1.0)[:, None]  # slowly, or its pace would be uneven
+    q[-1] += crawl * step
+    main = Stretch("main", "commands", t, to_axes(plan.robot, target, q))
+    out = replace(main, name="out")
+    execution = Execution(
+        (out, main, replace(main, name="back")) if home else (out, main), halted="" if silent else "x"
+    )
+    return " ".join(abort_problems(plan, target, execution, after))
+
+
+def falls(to, again):
+    """Rate of time that falls to one value, rises to another, and ends at rest."""
+    return lambda s: np.where(
+        s < 0.2, 1.0 - s / 0.2 * (1.0 - to), np.where(s < 0.4, again, np.clip(1.0 - s, 0.0, again))
+    )
+
+
+LATEST = (DETECTION + 0.5) / SLOWED
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"silent": True}, "the program goes on"),
+        ({"home": True}, "still moves the robot home"),
+        ({"late": LATEST - 0.004}, ""),
+        ({"late": LATEST + 0.008}, "the robot moves on for 1.61 s"),
+        ({"off": 0.5e-4}, ""),
+        ({"off": 1.2e-4}, "leaves its path"),
+        ({"off": -1.2e-4}, "leaves its path"),
+        ({"pace": falls(0.6, 0.64)}, ""),
+        ({"pace": falls(0.6, 0.66)}, "speeds up again"),
+        ({"crawl": 0.009}, ""),
+        ({"crawl": 0.012}, "when it gives up"),
+    ],
+    ids=str,
+)
+def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
+    said = aborted(plan, **given)
+    assert (said == "") if words == "" else words in said, said
+
+
+def test_an_abort_is_run_into_and_each_failure_reported(plan):
+    target = replace(TARGET, aborts=("override",), stop_s=0.5)
+    problems = verify(plan, target, Player(plan), files={}, name="run", judge=Judge()).problems
+    assert problems == ("where the speed slider falls to 50 % the program goes on",)
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "words"),
+    [
+        ({}, "a\nb\n", ""),
+        ({"encoding": "utf-8"}, "ä\n", ""),
+        ({"encoding": "ascii"}, "ä\n", "letter 'ä' is not ascii"),
+        ({"encoding": "latin-1"}, "ä\n", "letter 'ä' is not latin-1"),
+        ({"line_end": "\r\n"}, "a\r\nb\r\n", ""),
+        ({"line_end": "\r\n"}, "a\r\nb\n", "end with CR LF"),
+        ({}, "a\r\n", "LF alone"),
+        ({"most_lines": 3}, "a\nb\n", ""),
+        ({"most_lines": 2}, "a\nb\n", "has 3 lines, the controller takes 2"),
+    ],
+)
+def test_texts_are_what_the_controller_reads(plan, given, text, words):
+    verdict = verify(plan, replace(TARGET, **given), Player(plan), files={"f.txt": text}, name="run", judge=Judge())
+    assert verdict.problems == () if words == "" else words in " ".join(verdict.problems)
+    assert verdict.good is (words == "")
+    files = {"f.py": text, "f.json": text}  # not the controller's
+    assert verify(plan, replace(TARGET, **given), Player(plan), files=files, name="run", judge=Judge()).good
+
+
+def test_a_verdict_without_problems_is_good():
+    assert Verdict("p", (), 0.0, None, None).good is True
+    assert Verdict("p", ("x",), 0.0, None, None).good is False
+
+
+def test_programs_find_the_robot_a_little_off_home_on_every_axis(plan):
+    matrix = np.eye(6) + np.pad(np.ones((1, 2)), ((0, 5), (1, 3)))  # one axis adds up three joints
+    coupled = ControllerAxes("t", tuple("abcdef"), matrix, np.zeros(6))
+    changed = replace(plan, robot=replace(plan.robot, controllers={"t": coupled}))
+    off = _near_home(changed, TARGET, 0.004).axes - to_axes(changed.robot, TARGET, plan.home)
+    assert np.abs(off).max() == pytest.approx(0.4)
+    assert np.degrees(from_axes(changed.robot, TARGET, off)) == pytest.approx(0.4 / 3)
+    assert np.all(_near_home(plan, replace(TARGET, refuses=()), 0.004).axes == to_axes(plan.robot, TARGET, plan.home))

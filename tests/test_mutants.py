@@ -1,0 +1,75 @@
+"""The mutator: its operators, which tests it picks, and that a fault is noticed without a change on disk."""
+
+import ast
+
+import pytest
+
+from tests.mutants import (
+    CORE,
+    ROOT,
+    _faults,
+    covering,
+    equivalent,
+    files,
+    mutants_of,
+    nearest_tests,
+    sample,
+    try_mutant,
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("a < 2.0", {"(a <= 2.0)", "(a > 2.0)", "(a < 20.0)"}),
+        ("a - b", {"(a + b)", "a", "(b - a)"}),
+        ("-a", {"a"}),
+        ("not a", {"a"}),
+        ("a and b", {"(a or b)", "a"}),
+        ("np.abs(x).min(axis=0)", {"np.abs(x).max(axis=0)", "np.abs(x).min(axis=1)"}),
+        ("abs(a)", {"a"}),
+        ("f(a, b)", {"f(b, a)"}),
+        ("W.T", {"W"}),
+        ("np.radians(5)", {"np.degrees(5)"}),
+        ("a if b else c", {"a", "(c if b else a)"}),
+        ("True", {"False"}),
+        ("3", {"4"}),
+        ("0.5", {"5.0"}),
+        ("'a' + b", set()),
+    ],
+)
+def test_operators(source, wanted):
+    assert {becomes for _, becomes in _faults(ast.parse(source, mode="eval").body)} == wanted
+
+
+def test_guards_are_removed_and_steps_dropped():
+    assert ("guard", "pass") in list(_faults(ast.parse("if a:\n    raise ValueError").body[0]))
+    assert list(_faults(ast.parse("x += 1").body[0])) == [("dropped", "pass"), ("sign", "x -= 1")]
+
+
+def test_samples_are_of_the_seed_and_every_fault_compiles():
+    drawn = sample("design/certify/certify.py", 12, 3)
+    assert drawn == sample("design/certify/certify.py", 12, 3)
+    assert drawn != sample("design/certify/certify.py", 12, 4)
+    assert len({mutant.kind for mutant in drawn}) >= 8
+    assert all(ast.parse(mutant.source()) and mutant.source() != (ROOT / mutant.file).read_text() for mutant in drawn)
+
+
+def test_tests_of_a_module_are_the_nearest():
+    assert nearest_tests("identify/verdict.py")[0] == "tests/identify/test_verdict.py"
+    assert set(CORE) <= set(files())
+
+
+def test_what_the_list_calls_equivalent_is_a_mutant():
+    for file, function, was, becomes in equivalent():
+        found = [(m.function, " ".join(m.was.split()), m.becomes) for m in mutants_of(file)]
+        assert (function, was, becomes) in found
+
+
+@pytest.mark.slow
+def test_a_fault_is_noticed_by_the_tests_of_its_line():
+    file = "identify/verdict.py"
+    before = (ROOT / file).read_bytes()
+    fault = next(m for m in mutants_of(file) if m.function == "percent" and m.becomes == "(abs(share) >= 100.0)")
+    assert try_mutant(fault, covering(file, 20.0)).killed
+    assert (ROOT / file).read_bytes() == before
