@@ -50,6 +50,8 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session(name="docs-check")
 def docs_check(session: nox.Session) -> None:
-    """Check that README's table, links and references lead somewhere."""
-    install(session, "test")
-    session.run("pytest", "-n", "0", "tests/test_readme_table.py", "tests/test_architecture.py", env=ONE_THREAD)
+    """Check links, references, commands and keys of the documentation, and build the site: build/docs."""
+    install(session, "dev")
+    pages = ["tests/test_readme_table.py", "tests/test_architecture.py", "tests/test_docs.py"]
+    session.run("pytest", "-n", "0", *pages, env=ONE_THREAD)
+    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "build/docs", env=ONE_THREAD)

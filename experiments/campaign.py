@@ -37,22 +37,22 @@ class Table(BaseModel):
 class Matlab(Table):
     """Fields of MATLAB files that hold means over repeated runs, on the joint side; a dot reaches into a struct."""
 
-    q: str
-    dq: str
-    ddq: str
-    tau: str
-    time: str
-    variance: str | None = None
+    q: str  # positions
+    dq: str  # velocities
+    ddq: str  # accelerations
+    tau: str  # torques
+    time: str  # time stamps
+    variance: str | None = None  # of the torques' means
 
 
 class Run(Table):
     """One run: its log, and which part of it counts."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80)]
-    log: str
-    role: Role = "identify"
-    from_s: FiniteFloat | None = None
-    to_s: FiniteFloat | None = None
+    name: Annotated[str, Field(min_length=1, max_length=80)]  # as reports call it
+    log: str  # the recording, in the campaign's folder
+    role: Role = "identify"  # fitted, or held out to judge the model
+    from_s: FiniteFloat | None = None  # where the part that counts begins
+    to_s: FiniteFloat | None = None  # where it ends
     period_s: Positive | None = None  # of a planned, periodic run: whole periods are averaged
     drop_periods: Annotated[int, Field(ge=0)] = 0  # at the start, while the robot settles
     static: bool = False  # poses held: each is averaged over its approaches from both sides
@@ -69,7 +69,7 @@ class Processing(Table):
     lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency, else from the data
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
-    decimate: list[Annotated[int, Field(ge=2)]] = []
+    decimate: list[Annotated[int, Field(ge=2)]] = []  # factors, one after the other: keep every n-th filtered sample
     average_samples: Annotated[int, Field(ge=1)] = 1  # in a row, none near a reversal, whose mean is one equation
     dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
     settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
@@ -81,14 +81,14 @@ class StatedController(Table):
     Gains are in N m/rad and N m s/rad, or N/m and N s/m, an entry a joint.
     """
 
-    kp: list[Positive] | None = None
-    kd: list[Positive] | None = None
-    bandwidth_hz: Positive | None = None
-    damping_ratio: Positive = 0.7
+    kp: list[Positive] | None = None  # of each joint's position
+    kd: list[Positive] | None = None  # of each joint's velocity
+    bandwidth_hz: Positive | None = None  # that the gains follow from, instead of kp and kd
+    damping_ratio: Positive = 0.7  # of the closed loop, with bandwidth_hz
     rate_hz: Positive | None = None  # a whole multiple of the logs'; none: about 1 kHz
-    velocity_filter_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.0
+    velocity_filter_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.0  # time constant
     lag_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.0  # of computation and current loop
-    feedforward: Literal["model", "none"] = "model"
+    feedforward: Literal["model", "none"] = "model"  # what is added to the feedback
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -104,12 +104,13 @@ class Identification(Table):
     # In-process: of a process as it is, what its data do not show leaves. None: in-process if a joint stands still.
     mode: Literal["full", "in-process"] | None = None
     essential: Annotated[list[Name], Field(max_length=200)] | None = None  # never leave; None: friction that is moved
-    weights: Literal["joint", "joint and run"] = "joint"
+    weights: Literal["joint", "joint and run"] = "joint"  # joints' noise: one figure for all runs, or one a run
+    # drop parameters whose effect is this much smaller
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
     # Reduce by sensitivity, judged on these data.
     acceptance: Literal["training", "validation", "cross-validated"] | None = None
     tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
-    consistent: bool = True
+    consistent: bool = True  # bodies that can exist; false: plain least squares
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
     controller: StatedController | None = None  # none: one is assumed
     friction: Literal["chosen", "as stated"] = "chosen"  # the form of joints' friction: by cross-validation
@@ -130,21 +131,21 @@ class Zone(Table):
     `radius`, `height`; half-space: the solid is behind `point`, `normal` points out of it.
     """
 
-    name: Name
-    keep: Literal["in", "out"]
-    shape: Literal["box", "sphere", "cylinder", "half-space"]
-    bodies: Literal["tool", "links", "all"] = "all"
-    clearance_m: NotNegative | None = None
-    low: Vector | None = None
-    high: Vector | None = None
-    center: Vector | None = None
-    size: Annotated[list[BoundedPositive], Field(min_length=3, max_length=3)] | None = None
-    rpy_deg: Vector | None = None
-    radius: BoundedPositive | None = None
-    height: BoundedPositive | None = None
-    axis: Vector | None = None
-    point: Vector | None = None
-    normal: Vector | None = None
+    name: Name  # as pages and messages call it
+    keep: Literal["in", "out"]  # "out": stay outside; "in": stay inside
+    shape: Literal["box", "sphere", "cylinder", "half-space"]  # which keys give it: see above
+    bodies: Literal["tool", "links", "all"] = "all"  # what of the robot is kept in or out
+    clearance_m: NotNegative | None = None  # instead of that of [cell]
+    low: Vector | None = None  # corner of a box
+    high: Vector | None = None  # opposite corner of a box
+    center: Vector | None = None  # of a box, sphere or cylinder
+    size: Annotated[list[BoundedPositive], Field(min_length=3, max_length=3)] | None = None  # edges of a box
+    rpy_deg: Vector | None = None  # turn of a box
+    radius: BoundedPositive | None = None  # of a sphere or cylinder
+    height: BoundedPositive | None = None  # of a cylinder
+    axis: Vector | None = None  # of a cylinder
+    point: Vector | None = None  # on the plane of a half-space
+    normal: Vector | None = None  # of that plane, out of the solid
 
     @model_validator(mode="after")
     def _right_keys(self) -> Self:
@@ -174,48 +175,51 @@ class Zone(Table):
 class Cell(Table):
     """Keep-out and keep-in zones, and self-collision."""
 
-    self_collision: bool = True
+    self_collision: bool = True  # keep the robot's links apart
     clearance_m: NotNegative = 0.02  # between surfaces, where a zone states no other
     tool_radius_m: NotNegative = 0.0  # of a ball about the tool point that holds the tool
     assumed_volumes: bool = False  # links whose shape is not known may move, in capsules of an assumed radius
-    zone: Annotated[list[Zone], Field(max_length=200)] = []
+    zone: Annotated[list[Zone], Field(max_length=200)] = []  # solids to stay outside or inside of
 
 
 class JointLimits(Table):
     """Limits of one joint, tighter than the robot's own, or stated where those are not; torque in N m or N."""
 
+    # lowest and highest; of a joint that turns
     position_deg: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
+    # lowest and highest; of a joint that slides
     position_m: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
-    velocity_deg_s: BoundedPositive | None = None
-    velocity_m_s: BoundedPositive | None = None
-    acceleration_deg_s2: BoundedPositive | None = None
-    acceleration_m_s2: BoundedPositive | None = None
-    jerk_deg_s3: BoundedPositive | None = None
-    jerk_m_s3: BoundedPositive | None = None
-    torque: BoundedPositive | None = None
-    torque_rms: BoundedPositive | None = None
+    velocity_deg_s: BoundedPositive | None = None  # highest; of a joint that turns
+    velocity_m_s: BoundedPositive | None = None  # highest; of a joint that slides
+    acceleration_deg_s2: BoundedPositive | None = None  # highest; of a joint that turns
+    acceleration_m_s2: BoundedPositive | None = None  # highest; of a joint that slides
+    jerk_deg_s3: BoundedPositive | None = None  # highest; of a joint that turns
+    jerk_m_s3: BoundedPositive | None = None  # highest; of a joint that slides
+    torque: BoundedPositive | None = None  # peak
+    torque_rms: BoundedPositive | None = None  # over a period
 
 
 class Limits(Table):
     """Share of the robot's limits that a design may use."""
 
     position_margin_deg: NotNegative = 2.0  # kept free at both ends; sliding joints: mm
-    velocity_percent: Percent = 90.0
-    acceleration_percent: Percent = 90.0
+    velocity_percent: Percent = 90.0  # of the robot's own limits
+    acceleration_percent: Percent = 90.0  # of the robot's own limits
     acceleration_deg_s2: BoundedPositive | None = None  # of every joint that turns; tighter, or where none is stated
     acceleration_m_s2: BoundedPositive | None = None  # of every joint that slides
-    jerk_percent: Percent = 90.0
-    torque_percent: Percent = 80.0
+    jerk_percent: Percent = 90.0  # of the robot's own limits
+    torque_percent: Percent = 80.0  # of the peak limit; by the prior model, friction and payload included
     torque_rms_percent: Percent | None = None  # of the peak limit, over a period
-    tool_speed_m_s: BoundedPositive | None = None
-    joint: dict[Name, JointLimits] = {}
+    tool_speed_m_s: BoundedPositive | None = None  # of the tool point
+    joint: dict[Name, JointLimits] = {}  # by joint: [limits.joint.NAME]
 
 
 class Body(Table):
     """A payload of known parameters in the tool's frame: mass kg, centre m, inertia about it (xx xy xz yy yz zz)."""
 
-    mass: BoundedPositive
-    center: Vector = [0.0, 0.0, 0.0]
+    mass: BoundedPositive  # kg
+    center: Vector = [0.0, 0.0, 0.0]  # of mass, in the tool's frame, m
+    # about the centre: xx xy xz yy yz zz, kg m2
     inertia: Annotated[list[FiniteFloat], Field(min_length=6, max_length=6)] = [0.0] * 6
     percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 2.0  # standard deviation of what is stated
 
@@ -224,7 +228,7 @@ class Arm(Table):
     """Standard deviations of the robot's own links and rotors, where no earlier campaign states them."""
 
     links_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0  # of masses, centres, inertias about them
-    rotors_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0
+    rotors_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0  # of rotor inertias
 
 
 class DriveGains(Table):
@@ -290,38 +294,41 @@ class Design(Table):
     """Motions to design, and their criterion."""
 
     excitation: Literal["fourier", "torque"] = "fourier"  # positions for a controller, or torques without one
-    torque: TorqueRuns | None = None
+    torque: TorqueRuns | None = None  # settings of excitation = "torque"
     schedule: Literal["together", "single", "locked-sequence", "payload-pair", "static-pair", "gentle-first"] = (
-        "together"
+        "together"  # which runs are planned, in which order
     )
     joints: list[Name] = []  # that move; none named: all
     locked_deg: dict[Name, Coordinate] = {}  # of joints that do not move (sliding: mm); else the search finds them
-    base_frequency_hz: BoundedPositive = 0.1
+    base_frequency_hz: BoundedPositive = 0.1  # one over the period
+    # how many, or which
     harmonics: Annotated[int, Field(ge=1, le=100)] | list[Annotated[int, Field(ge=1, le=1000)]] = 5
     max_frequency_hz: BoundedPositive | None = None  # below the first resonance
-    controller_sample_s: BoundedPositive = 0.004
-    settle_s: NotNegative = 2.0
-    ramp_s: BoundedPositive = 5.0
-    warm_up_periods: Whole = 1
-    measured_periods: Annotated[int, Field(ge=1, le=10_000)] = 5
-    hold_s: NotNegative = 2.0
+    controller_sample_s: BoundedPositive = 0.004  # between points of the program
+    settle_s: NotNegative = 2.0  # at rest before the ramp
+    ramp_s: BoundedPositive = 5.0  # from rest into the motion, and out of it
+    warm_up_periods: Whole = 1  # driven, not measured
+    measured_periods: Annotated[int, Field(ge=1, le=10_000)] = 5  # recorded for the fit
+    hold_s: NotNegative = 2.0  # at rest after the run
+    # what the search makes small
     criterion: Literal["condition", "weighted-condition", "d", "a", "e", "sigma", "path"] = "condition"
     parameters: list[Name] = []  # of the sigma criterion: base parameters
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
-    model: Literal["dynamic", "power", "load", "gains"] = "dynamic"
+    model: Literal["dynamic", "power", "load", "gains"] = "dynamic"  # whose parameters the motion is to show
+    # objectives of several runs to pick from
     front: Annotated[list[Literal["condition", "duration", "torque", "tool speed"]], Field(max_length=4)] = []
     periods_s: Annotated[list[BoundedPositive], Field(max_length=10)] = []  # of a front over duration
-    static_poses: Annotated[int, Field(ge=0, le=200)] = 0
-    friction_sweeps: bool = False
+    static_poses: Annotated[int, Field(ge=0, le=200)] = 0  # held and measured as well
+    friction_sweeps: bool = False  # slow moves of each joint as well
     further: Annotated[
         list[Literal["static", "sweeps"] | Annotated[list[Name], Field(min_length=1)]], Field(max_length=20)
     ] = []  # runs after all others, or the parameters each is for
-    warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
-    target_relative_sigma_percent: Percent = 5.0
-    method: Annotated[Literal["hybrid", "restarts"], BeforeValidator(_search_method)] = "hybrid"
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
-    evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None
-    seconds: BoundedPositive | None = None
+    warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0  # of motion before the first run
+    target_relative_sigma_percent: Percent = 5.0  # of each essential parameter; the forecast compares
+    method: Annotated[Literal["hybrid", "restarts"], BeforeValidator(_search_method)] = "hybrid"  # of the search
+    seed: Annotated[int, Field(ge=0, le=2**31)] = 0  # of the search
+    evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None  # budget of each search; repeats bit for bit
+    seconds: BoundedPositive | None = None  # budget of each search instead, in CPU time
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -355,13 +362,13 @@ class Constraint(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    kind: Name
+    kind: Name  # a name of the table of kinds
 
 
 class Campaign(Table):
     """The content of campaign.toml."""
 
-    robot: str
+    robot: str  # name of the catalogue, or a file in the campaign's folder
     preset: str | None = None  # of the arm: by the geometry of a URDF, else a name, or "none"
     task: Literal["arm", "payload", "gains"] = "arm"  # what is to be identified
     home_deg: Annotated[list[FiniteFloat], Field(max_length=100)] | None = None  # sliding joints: mm
@@ -370,17 +377,18 @@ class Campaign(Table):
     arm: Arm = Arm()  # of a payload campaign without a prior
     rated: PayloadRating = PayloadRating()  # of a payload campaign: what the robot may carry
     gains: DriveGains = DriveGains()  # of drives, from runs with and without a weighed payload
-    limits: Limits = Limits()
-    cell: Cell = Cell()
-    constraint: Annotated[list[Constraint], Field(max_length=100)] = []
-    noise: Noise = Noise()
-    design: Design = Design()
+    limits: Limits = Limits()  # shares of the robot's limits, and tighter ones
+    cell: Cell = Cell()  # zones, clearances, self-collision
+    constraint: Annotated[list[Constraint], Field(max_length=100)] = []  # further kinds, each with its own keys
+    noise: Noise = Noise()  # of one torque sample
+    design: Design = Design()  # schedule, excitation, criterion, budget
     log: ColumnMap | None = None  # what logs hold, where their format does not say it
-    matlab: Matlab | None = None
+    matlab: Matlab | None = None  # fields of MATLAB files
+    # recordings that no program of Excitor made
     run: Annotated[list[Run], Field(default_factory=list, max_length=1000)]
-    processing: Processing = Processing()
+    processing: Processing = Processing()  # of logs before the fit
     locked: Annotated[list[str], Field(default_factory=list)]  # joints that stand still in every run
-    identify: Identification = Identification()
+    identify: Identification = Identification()  # method and form of the model
     targets: Targets = Targets()  # of `excitor next`: when enough is known
 
 

@@ -483,6 +483,8 @@ def report(
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print the page to report.pdf as well.")] = False,
     tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
+    figures: Annotated[Where, typer.Option(metavar="DIR", help="Write figures as well: SVG, PNG, PDF.")] = None,
+    tables: Annotated[Where, typer.Option(metavar="DIR", help="Write tables as well: CSV, LaTeX.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write report.html, or compare the reports of two campaigns.
@@ -493,6 +495,7 @@ def report(
     \b
     Examples:
       excitor report my-cell --pdf
+      excitor report my-cell --figures paper/figures --tables paper/tables
       excitor report my-cell my-cell-a-year-later
     """
     from excitor.experiments.verbs.identify import run_comparison, run_report
@@ -501,7 +504,7 @@ def report(
     if other is not None:
         run_comparison(folder, other, as_json)
     else:
-        run_report(folder, as_json, pdf=pdf, tracking=tracking)
+        run_report(folder, as_json, pdf=pdf, tracking=tracking, figures=figures, tables=tables)
 
 
 @reads_files

@@ -249,6 +249,13 @@ class Comparison:
         ]
         return pd.DataFrame(rows)
 
+    def to_latex(self) -> str:
+        """Write the methods as a LaTeX table (package booktabs)."""
+        return str(self.to_frame().to_latex(index=False, escape=True, float_format="%.4g"))
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
+
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the held-out error of each method."""
         axes = new_axes() if ax is None else ax

@@ -344,10 +344,13 @@ class Model:
         head = (r"\begin{tabular}{lrrl}", r"\toprule", r"parameter & value & 95\,\% interval & unit \\", r"\midrule")
         listed = (self.names, self.values, self.low, self.high, self.units)
         rows = [
-            rf"{_escaped(name)} & {value:.5g} & [{low:.4g}, {high:.4g}] & {_unit_in_latex(unit)} \\"
+            rf"{escape_latex(name)} & {value:.5g} & [{low:.4g}, {high:.4g}] & {unit_in_latex(unit)} \\"
             for name, value, low, high, unit in zip(*listed, strict=True)
         ]
         return "\n".join([*head, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))  # of notebooks; text is escaped
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the base parameters with their intervals, each divided by the size of its value."""
@@ -402,11 +405,13 @@ def new_axes() -> "Axes":
     return Figure(layout="constrained").add_subplot()
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"\\{letter}" if letter in "_#%&$" else letter for letter in name)
+def escape_latex(text: str) -> str:
+    """Write text so that LaTeX prints it and runs none of it."""
+    words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(words.get(x, f"\\{x}" if x in "_#%&${}" else x) for x in text)
 
 
-def _unit_in_latex(unit: str) -> str:
+def unit_in_latex(unit: str) -> str:
     """Write kg m2 as kg m^2 is written."""
     parts = unit.split()
     return " ".join(rf"$\mathrm{{{p[:-1]}}}^{p[-1]}$" if p[-1:].isdigit() and p[:-1].isalpha() else p for p in parts)

@@ -152,12 +152,21 @@ class Reported:
     written: tuple[Path, ...]
 
 
-def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool = False) -> Reported:
+def report_stage(
+    folder: Path,
+    tell: Tell,
+    *,
+    pdf: bool = False,
+    tracking: bool = False,
+    figures: Path | None = None,
+    tables: Path | None = None,
+) -> Reported:
     """Write the report of the model on file where that is fresh, else of one identified anew."""
     from excitor.experiments.report.data import pdf as print_page
     from excitor.experiments.report.data import report_data, write_data
     from excitor.experiments.report.evidence import chain_commands, simulated_runs
     from excitor.experiments.report.payload import HEADLINES, load_page
+    from excitor.experiments.report.plots import write_figures, write_tables
 
     campaign = open_campaign(folder)
     folder = campaign.folder
@@ -178,6 +187,9 @@ def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool 
         written = write_data(folder, data)
     for path in written:
         tell(f"wrote {path}")
+    for place, write in ((figures, write_figures), (tables, write_tables)):
+        if place is not None:
+            tell(f"wrote {', '.join(path.name for path in write(data, place))} into {place}")
     if pdf:
         tell(print_page(written[-1]).sentence)
     return Reported(data, tuple(sentences), tuple(written))
@@ -368,9 +380,19 @@ class Campaign:
         self.results["gains"] = gains_stage(self.folder, self.tell)[0]
         return self
 
-    def report(self, *, pdf: bool = False, tracking: bool = False) -> "Campaign":
+    def report(
+        self,
+        *,
+        pdf: bool = False,
+        tracking: bool = False,
+        figures: str | PathLike[str] | None = None,
+        tables: str | PathLike[str] | None = None,
+    ) -> "Campaign":
         """Write report.html and report.json: of the model on file where it is fresh, else of one identified anew."""
-        self.results["report"] = report_stage(self.folder, self.tell, pdf=pdf, tracking=tracking)
+        drawn, written = (None if place is None else Path(place) for place in (figures, tables))
+        self.results["report"] = report_stage(
+            self.folder, self.tell, pdf=pdf, tracking=tracking, figures=drawn, tables=written
+        )
         return self
 
     def compare(self, *methods: str) -> "Campaign":

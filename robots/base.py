@@ -68,6 +68,13 @@ class Base:
         forms = self.names if self.robot is None else regroupings(self.robot, self)
         return pd.DataFrame({"name": self.names, "regrouping": forms, "unit": self.units})
 
+    def to_latex(self) -> str:
+        """Write the parameters as a LaTeX table (package booktabs)."""
+        return str(self.to_frame().to_latex(index=False, escape=True))
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
+
     def values(self, chi: FloatArray) -> FloatArray:
         """Evaluate β from standard parameters."""
         return self.regrouping @ chi

@@ -139,7 +139,7 @@ def _carried(motion: Motion) -> Motion:
 class ToolAccelerationTable(Table):
     """Keys of a tool acceleration in campaign.toml."""
 
-    limit_m_s2: Annotated[float, Field(gt=0.0, lt=1e4)]
+    limit_m_s2: Annotated[float, Field(gt=0.0, lt=1e4)]  # of the tool point
 
 
 KIND = ConstraintKind(

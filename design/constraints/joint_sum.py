@@ -130,8 +130,9 @@ class JointSum(Constraint):
 class JointSumTable(Table):
     """Keys of a joint sum in campaign.toml: degrees where the joints turn, metres where they slide."""
 
-    weights: Annotated[dict[str, FiniteFloat], Field(min_length=1, max_length=100)]
-    range_deg: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
+    weights: Annotated[dict[str, FiniteFloat], Field(min_length=1, max_length=100)]  # factor of each joint
+    range_deg: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None  # lowest and highest sum
+    # the same where joints slide
     range_m: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
 
 

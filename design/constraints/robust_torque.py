@@ -258,8 +258,8 @@ def _path(doubt: Doubts, robot: Robot, piece: Segment) -> FloatArray:
 class RobustTorqueTable(Table):
     """Keys of a robust torque limit in campaign.toml."""
 
-    spread_percent: Annotated[float, Field(gt=0.0, le=50.0)]
-    set: Literal["chance", "box"] = "chance"
+    spread_percent: Annotated[float, Field(gt=0.0, le=50.0)]  # standard deviation of the model's parameters
+    set: Literal["chance", "box"] = "chance"  # how doubtful models are drawn
     probability: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.999  # of "chance"
     torque_percent: Annotated[float, Field(gt=0.0, le=1000.0)] = 100.0  # of the joints' own limits
 

@@ -86,7 +86,7 @@ class ToolCone(Constraint):
 class ToolConeTable(Table):
     """Keys of a tool cone in campaign.toml."""
 
-    angle_deg: Annotated[float, Field(gt=0.0, lt=180.0)]
+    angle_deg: Annotated[float, Field(gt=0.0, lt=180.0)]  # largest angle
     direction: Vector = Field(default=[0.0, 0.0, -1.0])  # in the base frame
     axis: Vector = Field(default=[0.0, 0.0, 1.0])  # in the tool frame
 

@@ -100,7 +100,9 @@ class TorqueEnvelope(TorqueLimits):
 class TorqueEnvelopeTable(Table):
     """Keys of a torque envelope in campaign.toml: points, in percent of the joints' own limits."""
 
+    # of the joints' velocity limits, rising
     speed_percent: Annotated[list[Percent], Field(min_length=2, max_length=20)]
+    # of the joints' torque limits at these speeds
     torque_percent: Annotated[list[Percent], Field(min_length=2, max_length=20)]
     joints: Annotated[list[str], Field(min_length=1, max_length=100)] | None = None  # all by default
 

@@ -115,7 +115,7 @@ def _parameter_table(result: IdentifiedModel) -> Table:
     return table(title, ("name", "value", "95 % interval", "unit"), rows, left=("name", "unit"))
 
 
-def run_report(folder: Path, as_json: bool, **given: bool) -> None:
+def run_report(folder: Path, as_json: bool, **given: Any) -> None:
     """Write the report; beside it a PDF where that is asked for."""
     report = report_stage(folder, echo_progress, **given)
     if as_json:

@@ -33,12 +33,12 @@ class Columns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    kind: Kind
+    kind: Kind  # the quantity
     side: Side | None = None  # where the format does not say it
     unit: str | None = None  # likewise
-    columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]
+    columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]  # one a joint: headings, or numbers from 1
     scale: list[list[FiniteFloat]] | list[FiniteFloat] | FiniteFloat = 1.0  # a matrix where axes are coupled
-    file: str | None = None
+    file: str | None = None  # where the quantity has a file of its own
 
 
 class ColumnMap(BaseModel):
@@ -47,12 +47,12 @@ class ColumnMap(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     format: str | None = None  # a reader's name; none: found by the file's content
-    signals: Annotated[list[Columns], Field(default_factory=list, max_length=100)]
+    signals: Annotated[list[Columns], Field(default_factory=list, max_length=100)]  # the columns of each quantity
     joints: list[str] | None = None  # in joint order, as a log calls them that names its joints
     time: str | int | None = None  # the column of time stamps
-    time_unit: Literal["s", "ms", "us", "ns"] = "s"
+    time_unit: Literal["s", "ms", "us", "ns"] = "s"  # of the time stamps
     sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # without such a column; else to resample to
-    header: bool = True
+    header: bool = True  # whether the first row holds headings
 
 
 def unit_factor(path: Path | str, kind: Kind, unit: str | None) -> float:

@@ -82,36 +82,36 @@ class Table(BaseModel):
 class ModifiedDH(Table):
     """T = Rot(x, alpha) Trans(x, d) Rot(z, theta) Trans(z, r), Khalil and Kleinfinger."""
 
-    alpha_deg: Number = 0.0
-    d: Number = 0.0
-    theta_deg: Number = 0.0
-    r: Number = 0.0
+    alpha_deg: Number = 0.0  # twist of the previous axis
+    d: Number = 0.0  # along the previous x, m
+    theta_deg: Number = 0.0  # added to the joint's angle
+    r: Number = 0.0  # along z, m
 
 
 class StandardDH(Table):
     """T = Rot(z, theta) Trans(z, d) Trans(x, a) Rot(x, alpha), Denavit and Hartenberg."""
 
-    theta_deg: Number = 0.0
-    d: Number = 0.0
-    a: Number = 0.0
-    alpha_deg: Number = 0.0
+    theta_deg: Number = 0.0  # added to the joint's angle
+    d: Number = 0.0  # along z, m
+    a: Number = 0.0  # along x, m
+    alpha_deg: Number = 0.0  # twist to the next axis
 
 
 class After(Table):
     """What comes between the joint and the frame of its link."""
 
-    xyz: Vector = [0.0, 0.0, 0.0]
-    rpy_rad: Vector = [0.0, 0.0, 0.0]
+    xyz: Vector = [0.0, 0.0, 0.0]  # shift
+    rpy_rad: Vector = [0.0, 0.0, 0.0]  # turn
 
 
 class Placement(Table):
     """A free placement: T = Trans(xyz) Rot(z, yaw) Rot(y, pitch) Rot(x, roll), as in URDF; then the joint's axis."""
 
-    xyz: Vector = [0.0, 0.0, 0.0]
-    rpy_deg: Vector | None = None
-    rpy_rad: Vector | None = None
-    axis: Vector = [0.0, 0.0, 1.0]
-    after: After = After()
+    xyz: Vector = [0.0, 0.0, 0.0]  # of the joint in the parent's frame
+    rpy_deg: Vector | None = None  # turn of the joint's frame
+    rpy_rad: Vector | None = None  # the same in rad
+    axis: Vector = [0.0, 0.0, 1.0]  # along or about which it moves
+    after: After = After()  # between the joint and its link's frame
 
     @model_validator(mode="after")
     def _one_angle(self) -> Self:
@@ -123,26 +123,27 @@ class Placement(Table):
 class Limits(Table):
     """Limits of a joint, in the unit that the key names; torque in N m, or N for a sliding joint."""
 
-    position_deg: Interval | None = None
-    position_rad: Interval | None = None
-    position_m: Interval | None = None
-    velocity_deg_s: Positive | None = None
-    velocity_rad_s: Positive | None = None
-    velocity_m_s: Positive | None = None
-    acceleration_deg_s2: Positive | None = None
-    acceleration_rad_s2: Positive | None = None
-    acceleration_m_s2: Positive | None = None
-    jerk_deg_s3: Positive | None = None
-    jerk_rad_s3: Positive | None = None
-    jerk_m_s3: Positive | None = None
-    torque: Positive | None = None
+    position_deg: Interval | None = None  # lowest and highest
+    position_rad: Interval | None = None  # lowest and highest
+    position_m: Interval | None = None  # lowest and highest; sliding joints
+    velocity_deg_s: Positive | None = None  # highest
+    velocity_rad_s: Positive | None = None  # highest
+    velocity_m_s: Positive | None = None  # highest; sliding joints
+    acceleration_deg_s2: Positive | None = None  # highest
+    acceleration_rad_s2: Positive | None = None  # highest
+    acceleration_m_s2: Positive | None = None  # highest; sliding joints
+    jerk_deg_s3: Positive | None = None  # highest
+    jerk_rad_s3: Positive | None = None  # highest
+    jerk_m_s3: Positive | None = None  # highest; sliding joints
+    torque: Positive | None = None  # peak
 
 
 class Body(Table):
     """A body: mass, centre of mass, inertia about the centre of mass as xx, xy, xz, yy, yz, zz (tensor entries)."""
 
-    mass: Finite
-    center: Vector = [0.0, 0.0, 0.0]
+    mass: Finite  # of the link
+    center: Vector = [0.0, 0.0, 0.0]  # of mass, in the link's frame
+    # xx xy xz yy yz zz about the centre
     inertia: Annotated[list[Finite], Field(min_length=6, max_length=6)] | None = None
 
 
@@ -155,26 +156,26 @@ class Joint(Table):
     a `slender` one a rod along x: of its inertia only that across counts.
     """
 
-    name: Name
-    parent: Name | None = None
-    kind: Literal["revolute", "continuous", "prismatic", "fixed"] = "revolute"
-    mdh: ModifiedDH | None = None
-    dh: StandardDH | None = None
-    placement: Placement | None = None
-    follows: Combination | None = None
-    offset_deg: Finite | None = None
-    offset_m: Finite | None = None
-    locked_deg: Finite | None = None
-    locked_m: Finite | None = None
-    held_deg: Finite | None = None
-    held_m: Finite | None = None
-    limits: Limits = Limits()
-    link: Body | None = None
-    passive: bool = False
-    home_deg: Finite | None = None
-    home_m: Finite | None = None
-    massless: bool = False
-    slender: bool = False
+    name: Name  # unique
+    parent: Name | None = None  # the link it hangs on; none: the joint before it
+    kind: Literal["revolute", "continuous", "prismatic", "fixed"] = "revolute"  # how it moves
+    mdh: ModifiedDH | None = None  # modified Denavit-Hartenberg parameters
+    dh: StandardDH | None = None  # standard Denavit-Hartenberg parameters
+    placement: Placement | None = None  # a free placement and axis
+    follows: Combination | None = None  # other joints, with factors
+    offset_deg: Finite | None = None  # added to its position
+    offset_m: Finite | None = None  # added to its position
+    locked_deg: Finite | None = None  # where it stands in every run
+    locked_m: Finite | None = None  # where it stands in every run
+    held_deg: Finite | None = None  # where it is held; then it is no joint
+    held_m: Finite | None = None  # where it is held; then it is no joint
+    limits: Limits = Limits()  # of position, velocity, acceleration, jerk, torque
+    link: Body | None = None  # the body it moves
+    passive: bool = False  # without a motor, in a closed chain
+    home_deg: Finite | None = None  # about where it is at the platform's home
+    home_m: Finite | None = None  # about where it is at the platform's home
+    massless: bool = False  # a frame between two axes
+    slender: bool = False  # a rod along x
 
     @model_validator(mode="after")
     def _one_geometry(self) -> Self:
@@ -188,11 +189,12 @@ class Joint(Table):
 class Platform(Table):
     """The free platform of a closed chain: how it moves in the base frame, and where it is at home (m, degrees)."""
 
-    name: Name = "platform"
+    name: Name = "platform"  # as parameters call it
+    # its free coordinates
     moves: Annotated[list[Literal["x", "y", "z", "rx", "ry", "rz"]], Field(min_length=1, max_length=6)]
-    home: list[Number]
-    at: Vector = [0.0, 0.0, 0.0]
-    link: Body | None = None
+    home: list[Number]  # those coordinates at home: m, degrees
+    at: Vector = [0.0, 0.0, 0.0]  # its frame's place in the base at home, m
+    link: Body | None = None  # its body
 
 
 class Closure(Table):
@@ -201,68 +203,69 @@ class Closure(Table):
     Points are in the links' frames. With a `normal`, base frame, only components in that plane must agree.
     """
 
-    kind: Literal["point", "rod", "weld"] = "point"
-    between: Annotated[list[Name], Field(min_length=2, max_length=2)]
+    kind: Literal["point", "rod", "weld"] = "point"  # what the two links share
+    between: Annotated[list[Name], Field(min_length=2, max_length=2)]  # the two links
+    # one in each link's frame, m
     points: Annotated[list[Vector], Field(min_length=2, max_length=2)] = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    normal: Vector | None = None
-    length: Number | None = None
-    rpy_deg: Vector | None = None
+    normal: Vector | None = None  # of the plane in which points must agree
+    length: Number | None = None  # of a rod, m
+    rpy_deg: Vector | None = None  # of a weld: second link in the first
 
 
 class Element(Table):
     """A rotor or friction element of its own: it senses a combination of joint velocities and acts through another."""
 
-    parameter: Name
-    senses: Combination
-    acts: Combination | None = None
+    parameter: Name  # its name
+    senses: Combination  # joint velocities, with factors
+    acts: Combination | None = None  # on joints, with factors; none: as it senses
 
 
 class FrictionElement(Element):
     """A friction element; `scale` is a velocity (stribeck), a stiffness length (maxwell-slip) or a count (ripple)."""
 
-    model: Model
-    sign_width: NotNegative | None = None
-    scale: Positive | None = None
-    warm_up: Annotated[int, Field(ge=0, le=10)] = 0
+    model: Model  # of the element
+    sign_width: NotNegative | None = None  # over which the sign turns, rad/s
+    scale: Positive | None = None  # see above
+    warm_up: Annotated[int, Field(ge=0, le=10)] = 0  # order of its dependence on temperature
 
 
 class Drive(Table):
     """Motors and gears: q_motor = motor_from_joint q, stated in one of three ways."""
 
-    ratios: list[Number] | None = None
-    motor_from_joint: list[list[Number]] | None = None
-    joint_from_motor: list[list[Number]] | None = None
-    rotors: Literal["none", "motors", "joints"] | list[Name] = "none"
-    rotor: list[Element] = []
+    ratios: list[Number] | None = None  # of gears, one a motor
+    motor_from_joint: list[list[Number]] | None = None  # matrix, motors by joints
+    joint_from_motor: list[list[Number]] | None = None  # its inverse
+    rotors: Literal["none", "motors", "joints"] | list[Name] = "none"  # whose inertia is a parameter, or their names
+    rotor: list[Element] = []  # rotor elements of their own
     torque_from_current: list[Finite | list[Finite]] | None = None  # []: that motor's is unknown
     torque_from_current_sigma: NotNegative | list[NotNegative] | None = None  # relative
-    efficiency: list[Annotated[Finite, Field(gt=0.0, le=1.0)]] | None = None
+    efficiency: list[Annotated[Finite, Field(gt=0.0, le=1.0)]] | None = None  # of gears, one a motor
 
 
 class Friction(Table):
     """Friction of every joint (or of every motor, felt at the joints), and elements of their own."""
 
-    at: Literal["joints", "motors"] = "joints"
-    terms: list[Term] = []
-    sign_width: NotNegative = 0.0
-    element: list[FrictionElement] = []
+    at: Literal["joints", "motors"] = "joints"  # where it acts
+    terms: list[Term] = []  # of every joint or motor
+    sign_width: NotNegative = 0.0  # over which the sign turns, rad/s (m/s)
+    element: list[FrictionElement] = []  # others than those
 
 
 class NamedFrame(Table):
     """A frame that rides on a link."""
 
-    name: Name
-    link: Name | None = None
-    xyz: Vector = [0.0, 0.0, 0.0]
-    rpy_deg: Vector = [0.0, 0.0, 0.0]
+    name: Name  # as exports call it
+    link: Name | None = None  # that it rides on; none: the last
+    xyz: Vector = [0.0, 0.0, 0.0]  # in that link's frame
+    rpy_deg: Vector = [0.0, 0.0, 0.0]  # in that link's frame
 
 
 class Tool(Table):
     """The tool's frame, on the last link unless it names another."""
 
-    link: Name | None = None
-    xyz: Vector = [0.0, 0.0, 0.0]
-    rpy_deg: Vector = [0.0, 0.0, 0.0]
+    link: Name | None = None  # that it rides on; none: the last
+    xyz: Vector = [0.0, 0.0, 0.0]  # in that link's frame
+    rpy_deg: Vector = [0.0, 0.0, 0.0]  # in that link's frame
 
 
 class Payload(Body):
@@ -272,11 +275,11 @@ class Payload(Body):
 class Capsule(Table):
     """A collision volume around the segment from start to end, in the link's frame."""
 
-    link: Name
-    start: Vector
-    end: Vector
-    radius: Positive
-    origin: Literal["stated", "mesh", "assumed"] = "stated"
+    link: Name  # that it belongs to
+    start: Vector  # of its segment, m
+    end: Vector  # of its segment, m
+    radius: Positive  # about the segment
+    origin: Literal["stated", "mesh", "assumed"] = "stated"  # how it was found
     part: str = ""  # what it is of, where several bodies make a link
     corners: list[Vector] = []  # of the convex hull of what it contains, if known
 
@@ -284,25 +287,25 @@ class Capsule(Table):
 class IgnoredPair(Table):
     """Two parts that are not kept apart."""
 
-    parts: Annotated[list[str], Field(min_length=2, max_length=2)]
-    reason: str = "left out by the robot file"
+    parts: Annotated[list[str], Field(min_length=2, max_length=2)]  # the two
+    reason: str = "left out by the robot file"  # as plan pages give it
 
 
 class Pose(Table):
     """Axis values shown by the pendant, and the tool position they must give (base frame, m)."""
 
-    shows: list[Finite]
-    tool: Annotated[list[Finite], Field(min_length=3, max_length=3)]
+    shows: list[Finite]  # axis values, degrees (mm)
+    tool: Annotated[list[Finite], Field(min_length=3, max_length=3)]  # tool position that they give, m
 
 
 class Controller(Table):
     """A controller's axes = matrix q + zero; `zero` and `shows` in degrees, millimetres for sliding joints."""
 
-    axes: list[Name]
-    signs: list[Literal[1, -1]] | None = None
-    matrix: list[list[Number]] | None = None
-    zero: list[Finite] | None = None
-    pose: list[Pose] = []
+    axes: list[Name]  # their names on the pendant
+    signs: list[Literal[1, -1]] | None = None  # against the joints, one an axis
+    matrix: list[list[Number]] | None = None  # axes by joints, where they are coupled
+    zero: list[Finite] | None = None  # axis values where joints are at 0
+    pose: list[Pose] = []  # that prove the figures
 
 
 class PublishedParameters(Table):
@@ -311,33 +314,33 @@ class PublishedParameters(Table):
     `frames` turns and shifts the frames of the paper's links into ours where they differ.
     """
 
-    source: str = ""
-    parameters: Annotated[dict[Name, str], Field(min_length=1)]
-    frames: dict[Name, Tool] = {}
+    source: str = ""  # the paper
+    parameters: Annotated[dict[Name, str], Field(min_length=1)]  # expression of each base parameter
+    frames: dict[Name, Tool] = {}  # of the paper's links in ours
 
 
 class Description(Table):
     """A robot file."""
 
-    name: Name
-    title: str = ""
-    gravity: Vector = [0.0, 0.0, -9.81]
-    lengths: dict[Name, Finite] = {}
-    joint: Annotated[list[Joint], Field(min_length=1, max_length=MOST_JOINTS)]
+    name: Name  # as messages call it
+    title: str = ""  # a line for lists
+    gravity: Vector = [0.0, 0.0, -9.81]  # in the base frame
+    lengths: dict[Name, Finite] = {}  # named, for use in expressions, m
+    joint: Annotated[list[Joint], Field(min_length=1, max_length=MOST_JOINTS)]  # from base to tool
     moving: Annotated[list[Name], Field(min_length=1)] | None = None  # all other joints are held
-    platform: Platform | None = None
-    closure: list[Closure] = []
-    drive: Drive = Drive()
-    friction: Friction = Friction()
-    parameters: dict[Name, Finite] = {}
-    assumed_zero: list[Name] = []
-    tool: Tool = Tool()
-    payload: Payload | None = None
-    frame: list[NamedFrame] = []
-    capsule: list[Capsule] = []
-    ignored_pair: list[IgnoredPair] = []
-    controllers: dict[Name, Controller] = {}
-    declared_base: PublishedParameters | None = None
+    platform: Platform | None = None  # of a parallel robot
+    closure: list[Closure] = []  # where branches meet again
+    drive: Drive = Drive()  # motors, gears, rotors, current laws
+    friction: Friction = Friction()  # terms of every joint, and others
+    parameters: dict[Name, Finite] = {}  # values of rotors and friction by name
+    assumed_zero: list[Name] = []  # standard parameters that a source leaves out
+    tool: Tool = Tool()  # the tool's frame
+    payload: Payload | None = None  # what the tool always carries: part of the arm
+    frame: list[NamedFrame] = []  # further named frames
+    capsule: list[Capsule] = []  # collision volumes
+    ignored_pair: list[IgnoredPair] = []  # parts that need not be kept apart
+    controllers: dict[Name, Controller] = {}  # axes as pendants show them, by target
+    declared_base: PublishedParameters | None = None  # a paper's base parameters, to be checked
 
 
 def sentences(errors: list[Any], model: type[BaseModel] | None = None) -> list[str]:
