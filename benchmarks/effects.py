@@ -13,10 +13,14 @@ from unittest.mock import patch
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
+from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import kr150, tx40
 from excitor.experiments.studies.paper import printed_values
+from excitor.identify.signals import lowpass
 from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
+from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 
 Torques = Callable[[Motion], FloatArray]  # of a motion, by the study's plant
@@ -47,8 +51,8 @@ def losing(torques: Torques, motion: Motion) -> FloatArray:
 
 def bent(torques: Torques, motion: Motion) -> FloatArray:
     """Bend joints under what they carry."""
-    tau = tx40.lowpass(torques(motion), sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=25.0, order=2, true_cutoff=False)
-    return torques(tx40.differentiated(motion.q - tau / STIFFNESS, tx40.VIRTUAL_RATE))
+    tau = lowpass(torques(motion), sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=25.0, order=2, true_cutoff=False)
+    return torques(differentiated(motion.q - tau / STIFFNESS, tx40.VIRTUAL_RATE))
 
 
 def tilted(torques: Torques, motion: Motion) -> FloatArray:
@@ -92,13 +96,12 @@ MOTORS: Mapping[str, Mapping[str, Any]] = {  # of the KR150: fields of its motor
 def cases(seeds: int, context: dict[str, Any]) -> Iterator[Figure]:
     """Compare the TX-40's four cases under each effect, with another payload of the unseen run, and moves together."""
     printed = printed_values("tx40")["table4"]
-    plant, moves = tx40.inverse_dynamics, tx40.quintic_moves
+    plant, single = inverse_dynamics, tx40.measured
 
     def heavier(robot: Robot, chi: FloatArray, name: str, *rest: Any, **more: Any) -> Any:
-        column = tx40.layout(robot).index("M6")
+        column = layout(robot).index("M6")
         return single(robot, chi + 0.5 * (np.arange(len(chi)) == column) * (name == "test"), name, *rest, **more)
 
-    single = tx40.measured
     trials: dict[str, dict[str, Any]] = {
         name: {"inverse_dynamics": lambda r, m, c, e=effect: e(lambda x: plant(r, x, c), m)}
         for name, effect in CASES.items()
@@ -112,7 +115,6 @@ def cases(seeds: int, context: dict[str, Any]) -> Iterator[Figure]:
         context[f"tx40, {name}"] = {f"case {k}": f"{min(e):.4f} to {max(e):.4f}" for k, e in errors.items()}
         for case, values in errors.items():
             yield Figure(f"effects.tx40.{name}.case{case}", median(values), "held out", paper=printed[f"case{case}"])
-    assert tx40.quintic_moves is moves
 
 
 def together(rng: np.random.Generator, seconds: float, locked: int) -> FloatArray:

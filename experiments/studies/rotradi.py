@@ -198,8 +198,8 @@ def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatA
     spectra = {kind: recursion.eigenvalues for kind, recursion in fitted.recursions.items()}
     smallest = {kind: float(values.min()) for kind, values in spectra.items()}
     final = {kind: (float(values[-1].min()), float(values[-1].max())) for kind, values in spectra.items()}
-    of_run, last = (experiment.seed, experiment.case), (fitted.batch_difference, fitted.delay, fitted.width)
-    return Outcome(*of_run, fitted.theta, off, smallest, final, *last)
+    of_run, last = (experiment.seed, experiment.case), (fitted.batch_difference, fitted.delay)
+    return Outcome(*of_run, fitted.theta, off, smallest, final, *last, fitted.width)
 
 
 Outcomes = Sequence[Outcome]
@@ -361,7 +361,7 @@ def unknown_width(known: Truth, samples: Samples) -> tuple[FloatArray, float]:
 
     for _ in range(2):
         delay = scheme_delay(with_friction_width(known.sharp, width), [samples], replace(scheme, delay=0.0))
-        scheme, ends = replace(scheme, delay=delay.value), np.log((NARROWEST, WIDEST))
+        scheme, ends = replace(scheme, delay=delay.value), (float(np.log(NARROWEST)), float(np.log(WIDEST)))
         best = scipy.optimize.minimize_scalar(
             lambda x: fitted(x)[0], bounds=ends, method="bounded", options={"xatol": 0.02}
         )
@@ -786,8 +786,8 @@ def best_simulated(outcomes: Outcomes) -> str:
 def varying(outcomes: Outcomes, case: Case) -> list[str]:
     """List the other schemes by their median variation, median over seeds, the least first."""
     others = [method for method in SCHEMES if method != REFERENCE]
-    variation = {m: np.median([median_variation(o, m) for o in of_case(outcomes, case)]) for m in others}
-    return sorted(others, key=lambda method: float(variation[method]))
+    variation = [float(np.median([median_variation(o, m) for o in of_case(outcomes, case)])) for m in others]
+    return [others[k] for k in np.argsort(variation)]
 
 
 def farthest(outcomes: Outcomes, case: Case) -> str:
