@@ -570,7 +570,7 @@ def study(
     from excitor.experiments import studies
 
     if name is not None:
-        show_report(studies.run(name, data, out, full=full), as_json)
+        show_report(studies.reproduce(name, data, out, full=full), as_json)
     elif as_json:
         listed = [{"name": key, "title": studies.title(key)} for key in studies.STUDIES]
         typer.echo(json.dumps({"studies": listed}, indent=2))

@@ -36,7 +36,7 @@ def find(name: str) -> Study:
     return cast(Study, import_module(STUDIES[name]))
 
 
-def run(name: str, data: Path | None = None, out: Path | None = None, *, full: bool = False) -> Report:
+def reproduce(name: str, data: Path | None = None, out: Path | None = None, *, full: bool = False) -> Report:
     """Reproduce a paper, and judge each figure against the print; with `out`, write a page beside plots and tables."""
     report = find(name).run(data, out, full=full)
     report = replace(report, figures=[with_reason(figure, printed_reasons(name)) for figure in report.figures])

@@ -46,7 +46,7 @@ def test_a_study_states_verdicts_everywhere(monkeypatch, tmp_path, capsys):
     ]
     stub = types.SimpleNamespace(run=lambda data, out, full: Report("study", "kr150-load", figures, {}))
     monkeypatch.setattr(studies, "find", lambda name: stub)
-    report = studies.run("kr150-load", None, tmp_path)
+    report = studies.reproduce("kr150-load", None, tmp_path)
     found = {figure["name"]: figure for figure in json.loads(to_json(report))["figures"]}
     assert [f["verdict"] for f in found.values()] == ["not reproduced", "guard", "cannot be", "reproduced"]
     assert "a whole sample late" in found["kr150.table3_order"]["reason"]
@@ -74,7 +74,7 @@ def test_torques_of_the_print_rank_as_printed():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kr150-load", "parallel-drive-gains", "rotradi-five-schemes", "tx40-power-model"])
 def test_every_figure_has_a_verdict_with_a_known_reason(name):
-    report = studies.run(name)
+    report = studies.reproduce(name)
     assert {figure.verdict for figure in report.figures} <= set(REASONS)
     unknown = [f.name for f in report.figures if f.reason == REASONS["not reproduced"]]
     assert not unknown
