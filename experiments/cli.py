@@ -626,7 +626,8 @@ def study(
 ) -> None:
     """Reproduce a paper and compare with its printed numbers.
 
-    Exit code 1 if a target is missed.
+    Each figure is reproduced, not reproduced, or cannot be (no number or no recording is published), with the reason;
+    a guard is a bound against regressions alone. Exit code 1 if a bound is missed. --out writes study.html too.
 
     \b
     Examples:
@@ -636,7 +637,7 @@ def study(
     from excitor.experiments import studies
 
     if name is not None:
-        show_report(studies.find(name).run(data, out, full=full), as_json)
+        show_report(studies.reproduce(name, data, out, full=full), as_json)
     elif as_json:
         listed = [{"name": key, "title": studies.title(key)} for key in studies.STUDIES]
         typer.echo(json.dumps({"studies": listed}, indent=2))

@@ -1,11 +1,16 @@
 """Published experiments, reproduced on their data and compared with the printed numbers."""
 
+import tomllib
+from collections import Counter
 from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import replace
+from fnmatch import fnmatch
+from importlib import import_module, resources
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from excitor.experiments.figures import Report
+from excitor.experiments.figures import REASONS, Figure, Report
+from excitor.experiments.files import write_atomically
 from excitor.robots.errors import choice
 
 STUDIES: Mapping[str, str] = {  # name -> module; the first line of each says what it is about
@@ -29,6 +34,33 @@ def find(name: str) -> Study:
     if name not in STUDIES:
         raise ValueError(f"there is no study {name!r}; expected one of {choice(name, STUDIES)}")
     return cast(Study, import_module(STUDIES[name]))
+
+
+def reproduce(name: str, data: Path | None = None, out: Path | None = None, *, full: bool = False) -> Report:
+    """Reproduce a paper, and judge each figure against the print; with `out`, write a page beside plots and tables."""
+    report = find(name).run(data, out, full=full)
+    report = replace(report, figures=[with_reason(figure, printed_reasons(name)) for figure in report.figures])
+    counts = Counter(figure.verdict for figure in report.figures)
+    report = replace(report, context={"verdicts": {verdict: counts[verdict] for verdict in REASONS}, **report.context})
+    if out is not None:
+        from excitor.experiments.report.html import page
+
+        words = {"title": title(name), "report": report, "version": ""}
+        write_atomically(out / "study.html", page("study.html", words))
+    return report
+
+
+def printed_reasons(name: str) -> Mapping[str, Mapping[str, str]]:
+    """Read why figures of a study are as they are: verdict -> pattern of names -> reason."""
+    file = f"{STUDIES[name].rpartition('.')[2]}.toml"
+    found: dict[str, Any] = tomllib.loads((resources.files(f"{__name__}.printed") / file).read_text("utf-8"))
+    return cast(Mapping[str, Mapping[str, str]], found["reasons"])
+
+
+def with_reason(figure: Figure, reasons: Mapping[str, Mapping[str, str]]) -> Figure:
+    """Give a figure the reason of its verdict, unless it has one: the first whose pattern fits its name."""
+    fitting = (text for pattern, text in reasons.get(figure.verdict, {}).items() if fnmatch(figure.name, pattern))
+    return figure if figure.reason else replace(figure, reason=next(fitting, REASONS[figure.verdict]))
 
 
 def title(name: str) -> str:

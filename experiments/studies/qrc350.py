@@ -204,7 +204,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
         Figure("qrc350.a_minus_b.white_sigma", apart["white"], "sigma"),
         Figure("qrc350.a_minus_b.bootstrap_sigma", apart["bootstrap"], "sigma", 2.0, "at most"),
         *error_figures(printed, results.paper_on_C, results.harmonic, results.vibrating),
-        *design_figures(results.designs),
+        *design_figures(results.designs, printed),
     ]
 
 
@@ -620,12 +620,13 @@ BARS = {"full": 3.6, "restrained": 4.0}
 MEASURED = {"A": 5.74, "B": 6.92}  # conditions of the rivals, to be within 0.01
 
 
-def design_figures(designs: Designs) -> list[Figure]:
+def design_figures(designs: Designs, printed: Mapping[str, Any]) -> list[Figure]:
     """Compare medians over the seeds."""
     name = "qrc350.design"
     rivals = [
-        Figure(f"{name}.{run.lower()}", other.condition, "", MEASURED[run], "within", tolerance=0.01)
+        Figure(f"{name}.{run.lower()}", other.condition, "", MEASURED[run], "within", *printed_number(text, 0.01))
         for run, other in designs.rivals.items()
+        for text in [printed["condition"][f"trajectory_{run.lower()}"]]
     ]
     worth = [
         Figure(f"{name}.{run.lower()}_sigma_{kind}", 100.0 * float(measure(other.sigma)), "%")
@@ -713,8 +714,11 @@ def cell_figures(found: Sequence[comparison.Cell]) -> list[Figure]:
     total, contradicted = comparison.count(found), comparison.count(found, "contradicted")
     return [
         Figure("qrc350.cells_total", total),
-        Figure(
-            "qrc350.cells_equal", comparison.count(found, "equal"), "", comparison.count(found) - contradicted, "equal"
+        Figure("qrc350.cells_equal", comparison.count(found, "equal"), "", total - contradicted, "equal", total),
+        *(
+            Figure(f"qrc350.table_{table.lower()}.cells_equal", comparison.count(own, "equal"), "", paper=len(own))
+            for table in dict.fromkeys(cell.table for cell in found)
+            for own in [[cell for cell in found if cell.table == table]]
         ),
         Figure("qrc350.cells_unequal", comparison.count(found, "unequal"), "", 0.0, "equal"),
         Figure("qrc350.cells_contradicted", contradicted),
@@ -732,9 +736,16 @@ def reduction_figures(printed: Mapping[str, Any], models: Models, on_training: M
     ours |= {f"{key}_reduced": each.estimate.condition for key, each in both.items()}
     figures = [
         Figure("qrc350.decisions_total", logs.total),
-        Figure("qrc350.decisions_equal", logs.equal, "", logs.total, "equal"),
+        Figure("qrc350.decisions_equal", logs.equal, "", logs.total, "equal", logs.total),
         *(
-            Figure(f"qrc350.condition.{key}", ours[key], "", bar, "within", float(printed["condition"][key]), half)
+            Figure(
+                f"qrc350.condition.{key}",
+                ours[key],
+                "",
+                bar,
+                "within",
+                *printed_number(printed["condition"][key], half),
+            )
             for key, (bar, half) in CONDITIONS.items()
         ),
     ]
@@ -748,6 +759,11 @@ def reduction_figures(printed: Mapping[str, Any], models: Models, on_training: M
     return figures
 
 
+def printed_number(text: str, tolerance: float) -> tuple[float, float, float]:
+    """Read a printed number: its value, the tolerance of our bound, and half of the last digit."""
+    return float(text), tolerance, 0.5 * 10.0 ** -len(text.partition(".")[2])
+
+
 def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) -> list[Figure]:
     """Compare the extremes of the paths of Figure 4."""
     reached = {run: extremes(path) for run, path in paths.items()}
@@ -756,9 +772,16 @@ def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) ->
     over = overshoot_mm(paths)
     return [
         Figure("qrc350.figure4.extremes_total", len(pairs)),
-        Figure("qrc350.figure4.extremes_equal", equal, "", len(pairs), "equal"),
+        Figure("qrc350.figure4.extremes_equal", equal, "", len(pairs), "equal", len(pairs)),
         *(
-            Figure(f"qrc350.figure4.max_x.{run}", reach["max_x"], "mm", float(wanted), "within", tolerance=5e-5)
+            Figure(
+                f"qrc350.figure4.max_x.{run}",
+                reach["max_x"],
+                "mm",
+                float(wanted),
+                "within",
+                *printed_number(wanted, 5e-5),
+            )
             for run, reach in reached.items()
             for wanted in [printed["figure4"][run]["max_x"]]
         ),
@@ -772,7 +795,7 @@ def error_figures(printed: Mapping[str, Any], paper: FloatArray, harmonic: Beyon
     of_paper = fmean(float(row[column["columns"].index("A on C %")]) for row in column["cells"])
     name = "qrc350.a_to_c"
     return [
-        Figure(f"{name}.paper_wls", float(paper.mean()), "%", PAPER_WLS, "within", of_paper, 5e-4),
+        Figure(f"{name}.paper_wls", float(paper.mean()), "%", PAPER_WLS, "within", of_paper, 5e-4, 5e-4),
         Figure(f"{name}.five_harmonic_linear", float(harmonic.linear.validation_C.mean()), "%"),
         Figure(f"{name}.five_harmonic_consistent", float(harmonic.consistent.validation_C.mean()), "%"),
         Figure(f"{name}.five_harmonic_best", float(harmonic.chosen.validation_C.mean()), "%", FIVE_HARMONIC, "at most"),

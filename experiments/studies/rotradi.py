@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import scipy.optimize
 import scipy.signal
 
 from excitor.experiments.figures import Figure, Report
@@ -35,6 +36,8 @@ from excitor.robots.simulate import Steps, simulate, with_friction_width
 SEEDS = 20
 REFERENCE: SchemeKind = "filtered dynamic"
 CAREFUL = f"careful {REFERENCE}"
+UNKNOWN_WIDTH = "careful unknown width"
+NARROWEST, WIDEST = 1e-4, 0.1  # rad/s, of the sign's width where it is not known
 Case = Literal["ideal", "noisy"]
 
 BARS: Mapping[tuple[str, Case], float] = {
@@ -99,6 +102,7 @@ class RunEstimates:
     recursions: Mapping[str, Recursion]  # by scheme of the paper
     batch_difference: float  # largest, relative
     delay: tuple[float, float]  # s, and its deviation
+    width: float  # of friction's sign, found without knowing it, rad/s
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,6 +190,7 @@ class Outcome:
     final: Mapping[str, tuple[float, float]]  # by scheme: smallest and largest eigenvalue of P at the end
     batch_difference: float  # of recursive from batch least squares, the worst scheme's, relative
     delay: tuple[float, float]  # of the torque, s, and its deviation, estimated from the equations
+    width: float  # of friction's sign, rad/s, estimated too
 
 
 def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatArray]) -> Outcome:
@@ -194,7 +199,7 @@ def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatA
     smallest = {kind: float(values.min()) for kind, values in spectra.items()}
     final = {kind: (float(values[-1].min()), float(values[-1].max())) for kind, values in spectra.items()}
     of_run, last = (experiment.seed, experiment.case), (fitted.batch_difference, fitted.delay)
-    return Outcome(*of_run, fitted.theta, off, smallest, final, *last)
+    return Outcome(*of_run, fitted.theta, off, smallest, final, *last, fitted.width)
 
 
 Outcomes = Sequence[Outcome]
@@ -204,7 +209,7 @@ def error_figures(known: Truth, outcomes: Outcomes) -> list[Figure]:
     """Median relative parameter errors: of the paper's schemes, and of the careful ones."""
     figures = []
     unit = f"%, median of {len(outcomes) // len(CASES)} seeds"
-    for method in (*SCHEMES, *CAREFUL_ALL):
+    for method in (*SCHEMES, *CAREFUL_ALL, UNKNOWN_WIDTH):
         name = "careful" if method == CAREFUL else method.replace("careful ", "careful_").replace(" ", "_")
         for case in CASES:
             error = float(np.median(median_errors(known, outcomes, case, method)))
@@ -219,8 +224,14 @@ def ranking_figures(outcomes: Outcomes) -> list[Figure]:
     best = best_simulated(outcomes) == REFERENCE
     power = all(farthest(outcomes, case) == "power" for case in CASES)
     return [
-        Figure("rotradi.filtered_dynamic_best", float(best), "every joint, torque and case", 1.0, "equal"),
-        Figure("rotradi.power_farthest", float(power), "both cases", 1.0, "equal"),
+        Figure("rotradi.filtered_dynamic_best", float(best), "every joint, torque and case", 1.0, "equal", 1.0),
+        Figure("rotradi.power_farthest", float(power), "both cases", 1.0, "equal", 1.0),
+        *(
+            Figure(
+                f"rotradi.table4_order.{case}", float(varying(outcomes, case) == TABLE_4), "as in the text", paper=1.0
+            )
+            for case in CASES
+        ),
     ]
 
 
@@ -268,6 +279,9 @@ def context_of(
             name: f"{low:.1e}, {high:.1e}" for name, (low, high) in ends.items()
         },
         "delay found, ms": {case: spread([1e3 * one.delay[0] for one in of_case(outcomes, case)]) for case in CASES},
+        "width of friction's sign, found without knowing it, rad/s": {
+            case: spread([one.width for one in of_case(outcomes, case)]) for case in CASES
+        },
         "cut-off of the filters, seed 0, noisy": {
             f"{cutoff:g} rad/s": f"simulated rms {number(rms)} °" for cutoff, rms in simulated.cutoffs.items()
         },
@@ -328,7 +342,31 @@ def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> Ru
     for name, kind in CAREFUL_ALL.items():
         scheme = Scheme(kind, cutoff=CUTOFF, hold="first", delay=found.value)
         theta[name] = wls(compress(equations_of(known, known.robot, samples, scheme))).values
-    return RunEstimates(theta, recursions, difference, (found.value, found.sigma))
+    theta[UNKNOWN_WIDTH], width = unknown_width(known, samples)
+    return RunEstimates(theta, recursions, difference, (found.value, found.sigma), width)
+
+
+def unknown_width(known: Truth, samples: Samples) -> tuple[FloatArray, float]:
+    """Fit the careful filtered dynamic model without knowing the width of friction's sign; return the width, too.
+
+    The width with the largest likelihood is taken, and the torque's delay is found anew with it, in two rounds.
+    """
+    scheme, width = Scheme(REFERENCE, cutoff=CUTOFF, hold="first"), WIDEST
+
+    def fitted(log_width: float) -> tuple[float, FloatArray]:
+        equations = equations_of(known, with_friction_width(known.sharp, float(np.exp(log_width))), samples, scheme)
+        theta = wls(compress(equations)).values
+        left = np.bincount(equations.joint, (equations.y - equations.W @ theta) ** 2)
+        return float(np.log(left).sum()), theta
+
+    for _ in range(2):
+        delay = scheme_delay(with_friction_width(known.sharp, width), [samples], replace(scheme, delay=0.0))
+        scheme, ends = replace(scheme, delay=delay.value), (float(np.log(NARROWEST)), float(np.log(WIDEST)))
+        best = scipy.optimize.minimize_scalar(
+            lambda x: fitted(x)[0], bounds=ends, method="bounded", options={"xatol": 0.02}
+        )
+        width = float(np.exp(best.x))
+    return fitted(float(best.x))[1], width
 
 
 def paper_equations(known: Truth, run: RecordedRun, kind: SchemeKind, cutoff: float = CUTOFF) -> Regression:
@@ -649,6 +687,7 @@ CAREFUL_ALL: Mapping[str, SchemeKind] = {
 }  # those that need no accelerations
 
 TRUE = "true parameters"
+TABLE_4 = ["filtered power", "dynamic", "energy", "power"]  # by variation: the text names the first and the last two
 MAIN = np.array([1, 2, 6, 11, 12, 14, 17, 20]) - 1  # the parameters that torques show most
 TORQUES = ("identification torque", "new torque")
 
@@ -744,11 +783,16 @@ def best_simulated(outcomes: Outcomes) -> str:
     return SCHEMES[nearest[0]] if len(nearest) == 1 else ""
 
 
-def farthest(outcomes: Outcomes, case: Case) -> str:
-    """Name the scheme whose median variation, median over seeds, is largest."""
+def varying(outcomes: Outcomes, case: Case) -> list[str]:
+    """List the other schemes by their median variation, median over seeds, the least first."""
     others = [method for method in SCHEMES if method != REFERENCE]
-    variation = {m: np.median([median_variation(o, m) for o in of_case(outcomes, case)]) for m in others}
-    return max(others, key=lambda method: float(variation[method]))
+    variation = [float(np.median([median_variation(o, m) for o in of_case(outcomes, case)])) for m in others]
+    return [others[k] for k in np.argsort(variation)]
+
+
+def farthest(outcomes: Outcomes, case: Case) -> str:
+    """Name the scheme whose median variation is largest."""
+    return varying(outcomes, case)[-1]
 
 
 def spread(values: Sequence[float] | FloatArray) -> str:

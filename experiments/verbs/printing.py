@@ -62,12 +62,24 @@ def print_figures(report: Report) -> None:
         made.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=whole)
     for figure in report.figures:
         verdict = {True: "[green]✓[/]", False: "[red]✗ missed[/]", None: ""}[figure.holds]
+        verdict = f"{figure.verdict} {verdict}" if report.kind == "study" else verdict
         paper = "" if figure.paper is None else f"{figure.paper:.4g}"
         made.add_row(figure.name, f"{figure.ours:.4g}", paper, _target(figure), figure.unit, verdict)
     console = Console()
     console.print(made)
+    for reason, names in _reasons(report).items():
+        console.print(f"{reason}: {', '.join(names)}", markup=False, highlight=False)
     for line in _outline(report.context, 1):
         console.print(line, style="dim", markup=False, highlight=False)
+
+
+def _reasons(report: Report) -> dict[str, list[str]]:
+    """Collect the reasons of a study's verdicts, each with its figures; what is reproduced needs none."""
+    found: dict[str, list[str]] = {}
+    for figure in report.figures if report.kind == "study" else ():
+        if figure.verdict != "reproduced":
+            found.setdefault(f"{figure.verdict}, {figure.reason}", []).append(figure.name)
+    return found
 
 
 def _target(figure: Figure) -> str:

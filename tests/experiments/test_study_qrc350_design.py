@@ -10,6 +10,7 @@ import pytest
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.criteria import gradient as criterion_gradient
 from excitor.experiments.studies import qrc350
+from excitor.experiments.studies.paper import printed_values
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
 from excitor.robots.dynamics import frame_pose, regressor
@@ -151,7 +152,7 @@ def test_figures_and_what_is_reported(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
     designs = qrc350.design(recordings, values, qrc350.Effort(1, 400))
-    figures = {figure.name: figure for figure in qrc350.design_figures(designs)}
+    figures = {figure.name: figure for figure in qrc350.design_figures(designs, printed_values("qrc350"))}
     assert [figures[f"qrc350.design.{run}"].holds for run in ("a", "b")] == [True, True]
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}

@@ -233,7 +233,7 @@ def test_tables_report_rankings_and_what_flew_away(known):
         norms["filtered dynamic"] = np.full((2, 3), 1.0)
         norms["power"] = np.full((2, 3), np.inf)
         ends = dict.fromkeys(names, (1e-6, 1e-2))
-        return rotradi.Outcome(seed, case, theta, norms, dict.fromkeys(names, 1e-6), ends, 0.0, (0.0, 0.0))
+        return rotradi.Outcome(seed, case, theta, norms, dict.fromkeys(names, 1e-6), ends, 0.0, (0.0, 0.0), 0.0)
 
     outcomes = [outcome(s, case, "power" if case == "ideal" else "energy") for s in (0, 1, 2) for case in rotradi.CASES]
     assert rotradi.farthest(outcomes, "ideal") == "power"
