@@ -385,6 +385,8 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in logs.filter_sentences(runs):
         tell(sentence)
+    if own.timing is not None:
+        tell(own.timing.sentence)
     training = [samples for name, samples in runs.items() if roles[name] == "identify"]
     again = repeated_motions([run for name, run in runs.items() if roles[name] == "validate"], training)
     found = Runs(
