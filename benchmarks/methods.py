@@ -19,14 +19,17 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.gains import identify_gains, write_gains
+from excitor.experiments.identification import identify
 from excitor.experiments.init import begin
 from excitor.experiments.plan import design
 from excitor.experiments.setup import set_up, settings_of
 from excitor.experiments.simulate import GAINS_OFF, TRUTH, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
+from excitor.experiments.studies import rotradi
 from excitor.experiments.virtual.machine import with_noise
 from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
 from excitor.robots.load import load
 
@@ -91,7 +94,53 @@ def run(full: bool = False) -> Report:
     covered, unit = 100.0 * float(np.mean(held[there])), f"% of {int(there.sum())} 95 % intervals"
     goal = {"target": 94.85, "bound": "within", "tolerance": 4.85} if full else {}
     figures.append(Figure("gains.covered_percent", covered, unit, **goal))
+    figures += timing_figures(10 if full else 2)
     return Report("bench", "methods", figures, context | {name: told(draws) for name, draws in drawn.items()})
+
+
+ROTRADI = (
+    'robot = "rotradi"\n[log]\ntime = "t"\n'
+    + "".join(
+        f'[[log.signals]]\nkind = "{kind}"\nside = "joint"\nunit = "{unit}"\ncolumns = ["{x}1", "{x}2", "{x}3"]\n'
+        for kind, unit, x in (("position", "rad", "q"), ("torque", "N m", "tau"))
+    )
+    + '[[run]]\nname = "a"\nlog = "a.csv"\n'
+)
+BARS = {"ideal": (0.8, 5.0), "noisy": (1.5, 15.0)}  # %: median of all parameters, worst of the main ones
+
+
+def timing_figures(seeds: int) -> list[Figure]:
+    """Errors of parameters from held torques and encoders as plain CSV, by default; drives ideal, or late and noisy."""
+    known = rotradi.truth()
+    done = rotradi.experiments(known, range(seeds))
+    figures, inside = [], list[FloatArray]()
+    for case in rotradi.CASES:
+        found = [timed(known, done[seed, case].identification) for seed in range(seeds)]
+        errors = np.array([rotradi.percent_errors(known, theta) for theta, _ in found])
+        inside += [held for _, held in found]
+        median, worst = BARS[case]
+        values = float(np.median(np.median(errors, axis=1))), float(errors[:, rotradi.MAIN].max())
+        for name, value, bar in zip(("median", "worst"), values, (median, worst), strict=True):
+            figures.append(Figure(f"timing.{case}_{name}_percent", value, f"%, {seeds} seeds", bar, "at most"))
+    goal = {"target": 93.85, "bound": "within", "tolerance": 5.85}
+    figures.append(Figure("timing.covered_percent", 100.0 * float(np.mean(inside)), "% of 95 % intervals", **goal))
+    return figures
+
+
+def timed(known: rotradi.Truth, run: rotradi.RecordedRun) -> tuple[FloatArray, FloatArray]:
+    """Identify one run with nothing stated: θ, and whether each base parameter is inside its interval."""
+    with tempfile.TemporaryDirectory(prefix="excitor-bench-") as name:
+        folder = Path(name)
+        table = np.column_stack([np.arange(len(run.q)) / rotradi.RATE, run.q, run.tau])
+        head = "t,q1,q2,q3,tau1,tau2,tau3"
+        np.savetxt(folder / "a.csv", table, delimiter=",", header=head, comments="", fmt="%.9g")
+        (folder / "campaign.toml").write_text(ROTRADI)
+        found = identify(open_campaign(folder))
+    sharp = base_parameters(known.sharp)
+    place = [found.intervals.names.index(name.removesuffix("R")) for name in sharp.names]
+    low, high = found.intervals.low[place], found.intervals.high[place]
+    truth = sharp.values(known.robot.chi)
+    return known.T @ found.estimate.values[place], (low <= truth) & (truth <= high)
 
 
 def _all(drawn: Mapping[str, Sequence[Draw]]) -> list[Draw]:

@@ -21,6 +21,7 @@ from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
     from excitor.identify.band import BandChoice
+    from excitor.identify.logs.timing import Timing
 
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
@@ -63,6 +64,9 @@ class Run(Table):
     matlab: Matlab | None = None  # the fields of this run's file, where they are not those of [matlab]
 
 
+Delay = Annotated[FiniteFloat, Field(ge=-0.5, le=0.5)]  # s
+
+
 class Processing(Table):
     """Processing of the samples before regression."""
 
@@ -73,6 +77,22 @@ class Processing(Table):
     average_samples: Annotated[int, Field(ge=1)] = 1  # in a row, none near a reversal, whose mean is one equation
     dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
     settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
+    # When torques act: later than recorded by this, all or each joint's; and how they are held, or where in the
+    # interval of its torque a motion lies, 0 to 1. Where one is stated, nothing is estimated.
+    torque_delay_s: Delay | list[Delay] | None = None
+    torque_hold: Literal["none", "until next", "since last"] | None = None
+    phase: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] | None = None
+
+    @property
+    def times_torques(self) -> bool:
+        """Whether the campaign states when torques act."""
+        return not (self.torque_delay_s is None and self.torque_hold is None and self.phase is None)
+
+    @model_validator(mode="after")
+    def _one_hold(self) -> Self:
+        if self.torque_hold is not None and self.phase is not None:
+            raise ValueError("torque_hold and phase say the same in two ways; give one of them")
+        return self
 
 
 class StatedController(Table):
@@ -411,6 +431,7 @@ class OpenCampaign:
     robot_source: str | Path
     text: str  # of campaign.toml
     band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
+    timing: "Timing | None" = None  # of torques that were recorded beside a motion: estimated, or stated
     friction: Mapping[str, Any] | None = None  # forms that the robot's friction was given, as in model.json
 
     @property

@@ -23,7 +23,8 @@ from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.experiments.report.html import picked, plain
 from excitor.identify import validate
-from excitor.identify.between import check_between
+from excitor.identify.band import paired_doubt
+from excitor.identify.between import check_between, independent_weights
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
 from excitor.identify.currents import (
@@ -40,7 +41,7 @@ from excitor.identify.currents import (
 )
 from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
-from excitor.identify.friction_form import choose_friction, formed, sentence_of
+from excitor.identify.friction_form import BLOCKS, SURE, choose_friction, formed, sentence_of, with_load
 from excitor.identify.instruments import durbin_wu_hausman, instrumental_variables
 from excitor.identify.intervals import Intervals, believing, honest_intervals
 from excitor.identify.log import CURRENT
@@ -56,6 +57,7 @@ from excitor.identify.regression import (
     dynamic_regression,
     pick_columns,
     pick_rows,
+    segments,
     settled,
     subset,
 )
@@ -80,6 +82,7 @@ from excitor.robots.tree import Tree
 Tell = Callable[[str], None]
 LEAST_ROWS = 3  # equations a parameter; fewer fit anything
 STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
+CLEARLY = 1.5  # times the half-width of its 95 % interval: a loss that is modelled
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
 IN_PROCESS = "in-process"
 MANY = 10  # repetitions: the variances of fewer make poor weights
@@ -386,6 +389,8 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in logs.filter_sentences(runs):
         tell(sentence)
+    if own.timing is not None:
+        tell(own.timing.sentence)
     training = [samples for name, samples in runs.items() if roles[name] == "identify"]
     again = repeated_motions([run for name, run in runs.items() if roles[name] == "validate"], training)
     found = Runs(
@@ -413,9 +418,80 @@ def with_friction_form(runs: Runs, tell: Tell) -> Runs:
     choice = choose_friction(campaign.robot, runs.training, *given, rows_of(campaign), laps)
     if choice is None:
         return runs
-    tell(sentence_of(choice))
     robot = formed(campaign.robot, choice)
+    chosen = replace(runs, campaign=replace(campaign, robot=robot, friction=choice))
+    chosen = with_losses(chosen, campaign.robot) or chosen
+    tell(sentence_of(chosen.campaign.friction or choice))
+    return chosen
+
+
+def with_losses(runs: Runs, stated: Robot) -> Runs | None:
+    """Give joints whose gears surely lose torque friction that grows with the torque they carry; None where none do.
+
+    It is the one model of losses: a stated efficiency is estimated by it. Equations of held-out blocks decide.
+    """
+    campaign = runs.campaign
+    robot, gears = campaign.robot, campaign.robot.drive.motor_from_joint
+    if campaign.friction is None or not robot.known.any() or not np.array_equal(gears, np.diag(np.diagonal(gears))):
+        return None
+    tested = replace(robot, drive=replace(robot.drive, efficiency=np.ones(robot.n_joints)))
+    try:
+        plain = known_equations(runs).fitted
+        estimate = wls(compress(plain))
+        found = gear_losses(tested, as_measured(runs, runs.training), plain, estimate, thinner(campaign))
+        lossy = [] if found is None else [name for name, (x, s) in _shares(found) if x > CLEARLY * s]
+        if not lossy:
+            return None
+        robot = formed(stated, with_load(robot, campaign.friction, lossy, 1.0, 0.0))
+        robot = replace(robot, drive=replace(robot.drive, efficiency=np.ones(robot.n_joints)))
+        loaded = known_equations(replace(runs, campaign=replace(campaign, robot=robot))).fitted
+        if len(plain) != len(loaded):
+            return None
+        before, after = (_block_errors(one, independent_weights(plain)) for one in (plain, loaded))
+    except (ExcitorError, ValueError, np.linalg.LinAlgError):  # said where they are fitted
+        return None
+    doubt = paired_doubt(before, after)
+    if after.sum() >= before.sum() or doubt < SURE:
+        return None
+    ratio = float(np.sqrt(before.sum() / after.sum()))
+    choice = with_load(campaign.robot, campaign.friction, lossy, ratio, doubt)
     return replace(runs, campaign=replace(campaign, robot=robot, friction=choice))
+
+
+def _shares(found: Finding) -> list[tuple[str, tuple[float, float]]]:
+    """Return the share that each joint's gear loses, with the half-width of its 95 % interval, %."""
+    pairs = [(name, value) for name, value in found.data.items() if isinstance(value, tuple)]
+    return [(name, (float(value[0]), float(value[1]))) for name, value in pairs]
+
+
+def losses_note(robot: Robot, intervals: Intervals) -> Finding | None:
+    """Say which losses of gears are in the model, or that stated ones are not; None where there are neither."""
+    load = [term for term in robot.drive.friction if friction_model(term).load and term.parameter in intervals.names]
+    data: dict[str, Any] = {}
+    for term in load:
+        k = intervals.names.index(term.parameter)
+        half = 50.0 * float(intervals.high[k] - intervals.low[k])
+        data[robot.joint_names[int(np.argmax(np.abs(term.acts)))]] = (100.0 * float(intervals.values[k]), half)
+    if data:
+        words = ", ".join(f"{name} {x:.2g} ± {half:.2g} %" for name, (x, half) in data.items())
+        sentence = f"gears lose torque by the direction of power, which the model has as friction by load: {words}"
+        return Finding("note", "losses", sentence, "state no efficiency beside it", data)
+    if (robot.drive.efficiency == 1.0).all():
+        return None
+    sentence = (
+        "the stated efficiency of gears is not in the model: these torques do not surely tell losses from friction"
+    )
+    return Finding("note", "losses", sentence, "record motors' torques of longer or faster motions", data)
+
+
+def _block_errors(regression: Regression, weight: FloatArray) -> FloatArray:
+    """Squared errors of each block of motion, weighted, by parameters fitted to all other blocks."""
+    block, W, y = segments(regression, BLOCKS), weight[:, None] * regression.W, weight * regression.y
+    errors = np.zeros(BLOCKS)
+    for k in np.unique(block):
+        kept = block == k
+        errors[k] = np.sum((y[kept] - W[kept] @ np.linalg.lstsq(W[~kept], y[~kept])[0]) ** 2)
+    return errors
 
 
 def _in_one_current(runs: Runs, tell: Tell) -> Runs:
@@ -617,6 +693,7 @@ def with_doubts(
     given = robot, as_measured(runs, runs.training), regression, estimate, thinner(runs.campaign)
     laws, lost = law_doubt(*given), gear_losses(*given)
     intervals = intervals if laws is None else believing(intervals, laws.covariance)
+    lost = lost or losses_note(robot, intervals)
     found = allowed(impossible_values(robot, intervals, runs.training), runs.campaign.content.identify.allow)
     if laws is not None:
         remedy = "a weighed load gives the laws themselves"

@@ -28,6 +28,7 @@ from excitor.identify.log import CURRENT, Log, MeasuredSignals, Quantity, Record
 from excitor.identify.logs.declared import SECONDS, ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
+from excitor.identify.logs.timing import Timing, choose_timing, shifted, stated_timing
 from excitor.identify.periods import Average, average_cycles, average_periods, find_cycles, periodic_lowpass
 from excitor.identify.regression import Rows, near_reversals
 from excitor.identify.samples import Samples, Step, repeated
@@ -240,10 +241,45 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     """Choose from the logs what a campaign leaves open of its processing; return also the logs that were read.
 
     Without a stated low-pass, runs without a plan get the band that predicts the torques of held-out blocks best, and
-    their equations are thinned to it. A stated low-pass is compared with that band.
+    their equations are thinned to it. A stated low-pass is compared with that band. Torques that surely act later than
+    recorded, or are stated to, are evaluated when they act, and the band is chosen again.
     """
-    settings = campaign.content.processing
     campaign, read = _read_apart(campaign)
+    if campaign.content.processing.times_torques:
+        return _settled(*_timed(campaign, read, _stated_timing(campaign, read)))[:2]
+    settled, own, timing = _settled(campaign, read)
+    return (settled, own) if timing is None else _settled(*_timed(campaign, read, timing))[:2]
+
+
+def _stated_timing(campaign: OpenCampaign, read: Mapping[str, MeasuredSignals]) -> Timing | None:
+    """Build the timing that a campaign states, of the slowest log."""
+    settings, rates = campaign.content.processing, [measured.sample_rate_hz for measured in read.values()]
+    given = settings.torque_delay_s or 0.0, settings.torque_hold or "none", settings.phase
+    try:
+        return stated_timing(campaign.robot, *given, min(rates)) if rates else None
+    except ValueError as error:
+        raise ExcitorError(f"{campaign.folder / FILE}: processing.torque_delay_s: {error}") from None
+
+
+def _timed(
+    campaign: OpenCampaign, read: Mapping[str, MeasuredSignals], timing: Timing | None
+) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
+    """Evaluate the torques of runs that move when they act."""
+    moving = {run.name for run in campaign.content.run if not run.static and timing is not None}
+    done = dict(read)
+    for name in moving & set(read):
+        assert timing is not None
+        one = read[name]
+        tau = shifted(one.tau, one.sample_rate_hz, timing.delay)
+        done[name] = replace(one, tau=tau, steps=(*one.steps, Step("time the torques", timing.settings)))
+    return replace(campaign, timing=timing), done
+
+
+def _settled(
+    campaign: OpenCampaign, read: dict[str, MeasuredSignals]
+) -> tuple[OpenCampaign, dict[str, MeasuredSignals], Timing | None]:
+    """Choose the band of runs whose logs are read, and find when their torques act, if that is not known."""
+    settings = campaign.content.processing
     open_runs = [run for run in campaign.content.run if run.name in read and not run.static]
     if settings.lowpass_hz is None:
         open_runs = [run for run in open_runs if _planned(campaign, run, read[run.name]) is None]
@@ -253,14 +289,18 @@ def settle(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSign
     raws = [raw_run(run, read[run.name]) for run in training]
     rows = Rows(dead_zone=dead_zone(campaign), settling=settings.settling_s)
     choice = choose_band(campaign.robot, raws, rows=rows, stated=settings.lowpass_hz) if raws else None
+    timing = None
+    if choice is not None and campaign.timing is None:
+        hz, width = settings.lowpass_hz or choice.hz, _averaged_samples(campaign.robot, raws, choice, rows)
+        timing = choose_timing(campaign.robot, raws, hz, choice.source, rows, width)
     if choice is None or settings.lowpass_hz is not None:
-        return replace(campaign, band=choice), read
+        return replace(campaign, band=choice), read, timing
     alone = len(open_runs) == len(campaign.content.run) and all(_once(run) for run in open_runs)
     if alone and not settings.decimate and "average_samples" not in settings.model_fields_set:
         width = _averaged_samples(campaign.robot, raws, choice, rows)
         settings = settings.model_copy(update={"average_samples": width})
     content = campaign.content.model_copy(update={"processing": settings})
-    return replace(campaign, content=content, band=choice), read
+    return replace(campaign, content=content, band=choice), read, timing
 
 
 def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:

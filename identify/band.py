@@ -131,7 +131,7 @@ def choose_band(
     σ_j the residual of joint j at a pilot's band. Differences are judged by blocks, in pairs: d_b = log e_b(f)/e_b(f*).
     Settings: rows (dead zone and settling), stated (a cut-off to compare, Hz).
     """
-    segments = [part for run in runs for part in _parts(run)]
+    segments = [part for run in runs for part in stretches(run)]
     lowest = max((power_band(part.q, part.rate) for part in segments), default=0.0)
     highest = HIGHEST * min((part.rate for part in segments), default=0.0)
     if not 0.0 < lowest < highest:
@@ -149,6 +149,26 @@ def choose_band(
         keys.append(("positions", min(stated, 0.49 * highest / HIGHEST)))
     choice = _chosen(keys[: len(keys) - (stated is not None)], problem.errors(keys, weights), stated)
     return replace(choice, explained_hz=problem.explained_to(choice.source, choice.hz, lowest, weights))
+
+
+def held_out_errors(
+    robot: Robot, variants: Sequence[Sequence[RawRun]], hz: float, source: Source, rows: Rows
+) -> FloatArray | None:
+    """Compute squared errors on held-out blocks, joints weighted, of runs with several torques, (n_variants, n_blocks).
+
+    None where runs are too short or too poor for it.
+    """
+    problem = _Problem.build(robot, variants[0], hz, rows)
+    weights = None if problem is None else problem.weights(hz, source)
+    if problem is None or weights is None:
+        return None
+    return np.concatenate([replace(problem, runs=runs).errors([(source, hz)], weights) for runs in variants])
+
+
+def paired_doubt(errors: FloatArray, better: FloatArray) -> float:
+    """Mean over blocks of the logarithm of errors over better ones, over its standard error."""
+    positive = (errors > 0.0) & (better > 0.0)
+    return _doubt(np.log(errors[positive] / better[positive]))
 
 
 def power_band(q: FloatArray, rate: float) -> float:
@@ -183,7 +203,7 @@ def low_passed(run: RawRun, hz: float, source: Source = "positions") -> Motion:
     return Motion(q, dq, differentiate(dq, sample_rate_hz=run.rate))
 
 
-def _parts(run: RawRun) -> list[RawRun]:
+def stretches(run: RawRun) -> list[RawRun]:
     """Cut a long run into stretches that are spread over it; one that is short stays whole."""
     n, length = len(run.q), max(MOST // BLOCKS, round(STRETCH * run.rate))
     if run.filter is not None or n <= 4 * MOST or n <= 2 * BLOCKS * length:
@@ -227,9 +247,9 @@ class _Problem:
             blocks += [(number, slice(a, b, stride)) for a, b in pairwise(ends.tolist())]
         return cls(robot, columns, runs, kept, blocks) if len(blocks) > FOLDS else None
 
-    def weights(self, hz: float) -> FloatArray | None:
+    def weights(self, hz: float, source: Source = "positions") -> FloatArray | None:
         """Compute 1 / σ² of each joint's held-out residuals at one band, (n_joints,); None where rows are too few."""
-        sums = self._sums("positions", hz)
+        sums = self._sums(source, hz)
         count, power = sums[3].sum(axis=0), sums[2].sum(axis=0)
         seen = (count > 0) & (power > 0.0)
         if count.sum() < 3 * len(self.columns) or not seen.any():

@@ -110,6 +110,29 @@ def formed(robot: Robot, chosen: Choice | None) -> Robot:
     return with_friction(robot, friction) if friction != [*robot.drive.friction] else robot
 
 
+def with_load(robot: Robot, chosen: Choice, joints: Sequence[str], error: float, doubt: float) -> Choice:
+    """Add friction that grows with the carried torque to the chosen forms of some joints.
+
+    `error` is that of held-out blocks without it over that with it, `doubt` the standard errors that it is larger by.
+    """
+    entries, row = [], TABLE["load"]
+    for entry in chosen["joints"]:
+        like = next((term for term in robot.drive.friction if term.parameter == entry["like"]), None)
+        if entry["joint"] not in joints or like is None:
+            entries.append(entry)
+            continue
+        prefix = friction_model(like).prefix
+        number = like.parameter.removeprefix(prefix) if prefix else f"_{like.parameter}"
+        width = next((term["width"] for term in entry["terms"] if TABLE[term["model"]].reverses), 0.0)
+        term = {"parameter": f"{row.prefix or row.name}{number}", "model": "load", "width": width}
+        form = "load" if entry["as_stated"] else f"{entry['form']}, load"
+        first = {"kind": form, "form": form, "error": 1.0, "doubt": 0.0}
+        before = [one | {"error": round(one["error"] * error, 5), "doubt": round(doubt, 2)} for one in entry["tried"]]
+        terms = [*entry["terms"], term | {"scale": 1.0, "warm_up": 0}]
+        entries.append(entry | {"form": form, "as_stated": False, "terms": terms, "tried": [first, *before]})
+    return {**chosen, "joints": entries}
+
+
 def _direction(term: FrictionTerm) -> bytes:
     return term.senses.tobytes() + term.acts.tobytes()
 
