@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -91,7 +91,9 @@ def read_table(path: Path, out: Path) -> list[Arm]:
     for k, given in enumerate(table.to_dict("records"), start=2):
         entry = {key: str(given.get(key, "")).strip() for key in _COLUMNS}
         if not _NAME.fullmatch(entry["arm"]):
-            raise ExcitorError(f"{path}: line {k}: arm is {entry['arm'][:80]!r}, expected a name that a folder can have")
+            raise ExcitorError(
+                f"{path}: line {k}: arm is {entry['arm'][:80]!r}, expected a name that a folder can have"
+            )
         rows.setdefault(entry["arm"], []).append((k, entry))
     if not rows:
         raise ExcitorError(f"{path}: has no rows; expected one an arm, or one a log")

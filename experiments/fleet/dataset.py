@@ -23,9 +23,19 @@ SCHEMA = 1
 PARTS = "results"
 LOCK = "lock"
 _KEY = b"excitor.fleet"  # of the schema's version, in the metadata of each part
-_TEXT = (
-    "arm robot columns inputs files measured status reason headline method excitor".split()  # of each row
-)
+_TEXT = [
+    "arm",
+    "robot",
+    "columns",
+    "inputs",
+    "files",
+    "measured",
+    "status",
+    "reason",
+    "headline",
+    "method",
+    "excitor",
+]  # of each row
 _NUMBERS = ("error", "temperature_c", "warm_up_minutes")
 _TEXTS = ("names", "units", "regroupings", "standard_names", "standard_units")  # lists, an entry a parameter
 _LISTS = ("values", "sigma", "low", "high", "standard_values")
@@ -83,6 +93,10 @@ def _read_part(path: Path) -> Iterator[Row]:
         newer = stated.isdigit() and int(stated) > SCHEMA
         cause = "was written by a newer version of excitor; update excitor" if newer else "name another folder (--out)"
         raise ExcitorError(f"{path}: has the schema {stated or 'of no fleet'!r}, expected '{SCHEMA}': {cause}")
+    if missing := [name for name in row() if name not in table.schema.names]:
+        raise ExcitorError(
+            f"{path}: lacks the columns {', '.join(missing)}; move it away, and its arms are identified again"
+        )
     wide = {name: _arrays(table.column(name)) for name in (*_LISTS, "covariance")}
     for k, one in enumerate(table.drop_columns(list(wide)).to_pylist()):
         yield one | {name: arrays[k] for name, arrays in wide.items()}
@@ -132,10 +146,10 @@ def _lock(handle: int) -> None:
 
 def _arrow() -> tuple[Any, Any]:
     try:
-        import pyarrow
+        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise ExcitorError(
             "results of a fleet are kept by pyarrow, which is not installed: pip install 'excitor[parquet]'"
         ) from None
-    return pyarrow, parquet
+    return pa, parquet

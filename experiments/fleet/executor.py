@@ -104,20 +104,20 @@ class _Worker(threading.Thread):
     def _result(self, task: Task) -> Any:
         code: int | None = None
         for _ in range(1 + RETRIES):
-            process = self._started()
+            process = self._running()
             if process is None:
                 break
             assert process.stdin is not None and process.stdout is not None
             try:
                 pickle.dump((self.function, task), process.stdin)
                 process.stdin.flush()
-                return pickle.load(process.stdout)  # noqa: S301 - of our own process
+                return pickle.load(process.stdout)
             except (EOFError, OSError, pickle.UnpicklingError):
                 code = process.wait()
                 self.process = None
         return Lost(f"its worker died {1 + RETRIES} times (exit code {code})")
 
-    def _started(self) -> "subprocess.Popen[bytes] | None":
+    def _running(self) -> "subprocess.Popen[bytes] | None":
         with self.lock:
             if self.ended:
                 return None
@@ -144,7 +144,7 @@ def work() -> None:
     os.dup2(2, 1)  # what a task prints must not get among the answers
     while True:
         try:
-            function, task = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
+            function, task = pickle.load(sys.stdin.buffer)
             pickle.dump(_run(function, task), answers)
             answers.flush()
         except (EOFError, OSError):

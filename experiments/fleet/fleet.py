@@ -21,7 +21,15 @@ from excitor.experiments.files import write_atomically
 from excitor.experiments.fleet.arms import REPORT, Arm, ArmTask, find_arms, identify_arm
 from excitor.experiments.fleet.dataset import Row, locked, read_rows, row, write_rows
 from excitor.experiments.fleet.executor import CLUSTER, Lost, run_tasks
-from excitor.experiments.fleet.type_model import FALSE_ALARMS, FEWEST, ArmScores, ArmValues, TypeModel, fit_type
+from excitor.experiments.fleet.type_model import (
+    FALSE_ALARMS,
+    FEWEST,
+    ArmScores,
+    ArmValues,
+    TypeModel,
+    fit_type,
+    unit_deviations,
+)
 from excitor.experiments.model import Model, Standard
 from excitor.experiments.report.html import page
 from excitor.robots.arrays import BoolArray, FloatArray, finite
@@ -164,8 +172,11 @@ def _evaluate_type(
     described["notes"] += _notes(usable, key, condition, equal)
     arms = arm_values(usable, like, equal)
     model, scores = fit_type(arms, false_alarms)
+    shrunk = unit_deviations(model, arms)
     for k, one in enumerate(usable):
         _judge(entries[one["arm"]], like["names"], scores, k)
+        j = scores.worst(k)
+        entries[one["arm"]]["shrunk_deviation"] = finite(shrunk[k, j]) if j >= 0 else None
     low, high = model.limits
     for j, name in enumerate(like["names"]):
         judged = bool(np.isfinite(model.limit[j]) and model.counts[j])
@@ -256,7 +267,9 @@ def type_model(like: Row, rows: Sequence[Row], model: TypeModel, scores: ArmScor
     if good:  # a mean of bodies that could exist is one
         values: FloatArray = np.mean([one["standard_values"] for one in good], axis=0)
         names = tuple(like["standard_names"])
-        standard = Standard(names, tuple(like["standard_units"]), values, ("",) * len(names))
+        standard = Standard(
+            names, tuple(like["standard_units"]), values, ("",) * len(names), status="mean of arms", loss=0.0
+        )
     mean = model.mean[own]
     intervals = {"low": mean - 1.96 * sigma, "high": mean + 1.96 * sigma, "sigma": sigma, "sigma_white": sigma}
     found: dict[str, Any] = {**picked, **intervals, "values": mean, "covariance": B, "standard": standard}
@@ -268,7 +281,7 @@ def _find_copies(latest: Mapping[str, Row], entries: dict[str, dict[str, Any]]) 
     owners: dict[str, list[str]] = defaultdict(list)
     for name, one in latest.items():
         for path, digest in json.loads(one["files"] or "{}").items():
-            if path.endswith((".toml", ".json", ".urdf", ".xml")) is False:
+            if not path.endswith((".toml", ".json", ".urdf", ".xml")):
                 owners[digest].append(name)
     for names in owners.values():
         for name in dict.fromkeys(names if len(set(names)) > 1 else ()):
@@ -277,9 +290,7 @@ def _find_copies(latest: Mapping[str, Row], entries: dict[str, dict[str, Any]]) 
             entries[name]["verdict"] = "outlier" if entries[name]["verdict"] == "good" else entries[name]["verdict"]
 
 
-def _find_drift(
-    history: Mapping[str, Sequence[Row]], entries: dict[str, dict[str, Any]], false_alarms: float
-) -> None:
+def _find_drift(history: Mapping[str, Sequence[Row]], entries: dict[str, dict[str, Any]], false_alarms: float) -> None:
     """Compare each arm with its last time, in units of what identifications of the fleet repeat within."""
     pairs = []
     for name, rows in history.items():
@@ -304,7 +315,7 @@ def _find_drift(
 
 
 def _changes(before: Row, now: Row) -> FloatArray:
-    """Changes of all parameters in standard deviations; NaN for friction at other or unknown conditions."""
+    """Compute changes of all parameters in standard deviations; NaN for friction at other or unknown conditions."""
     sigma = np.hypot(np.asarray(before["sigma"], dtype=float), np.asarray(now["sigma"], dtype=float))
     z = (np.asarray(now["values"]) - np.asarray(before["values"])) / np.where(sigma > 0.0, sigma, np.nan)
     for key, width in (("temperature_c", _KELVIN), ("warm_up_minutes", _MINUTES)):

@@ -83,7 +83,7 @@ class ArmScores:
 
 def fit_type(arms: ArmValues, false_alarms: float = FALSE_ALARMS) -> tuple[TypeModel, ArmScores]:
     """Fit a type's model to its arms, and score each arm as if it were not one of those fitted to."""
-    Y, S = arms.values, arms.variances
+    Y = arms.values
     use = np.isfinite(Y)
     kept = use & (np.abs(_robust(Y)) <= _limits(use, false_alarms))
     for _ in range(_ROUNDS):
@@ -94,7 +94,6 @@ def fit_type(arms: ArmValues, false_alarms: float = FALSE_ALARMS) -> tuple[TypeM
         if np.array_equal(good, kept):
             break
         kept = good
-    assert S.shape == Y.shape
     return model, scores
 
 
@@ -210,7 +209,8 @@ def _between(Z: FloatArray, between: FloatArray, within: FloatArray, freedom: Fl
     stated = between / unit_size**2
     found = np.diagonal(positive)
     resize = np.sqrt(np.where(found > 0.0, stated / np.where(found > 0.0, found, 1.0), 0.0)) * unit_size
-    return positive * np.outer(resize, resize)
+    made: FloatArray = positive * np.outer(resize, resize)
+    return made
 
 
 def _conditional(B: FloatArray, arms: ArmValues, D: FloatArray) -> FloatArray:
@@ -228,7 +228,7 @@ def _conditional(B: FloatArray, arms: ArmValues, D: FloatArray) -> FloatArray:
 
 
 def _deleted(r: FloatArray, kept: BoolArray, counts: FloatArray) -> FloatArray:
-    """Deleted residuals: t-distributed whether the arm was among those fitted to or not."""
+    """Compute deleted residuals: t-distributed whether the arm was among those fitted to or not."""
     n = np.maximum(counts, 4.0)
     inside = r / np.sqrt(1.0 - 1.0 / n)
     inside = inside * np.sqrt((n - 2.0) / np.maximum(n - 1.0 - inside**2, 1e-9))
