@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -107,14 +108,17 @@ class _Worker(threading.Thread):
             process = self._running()
             if process is None:
                 break
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
                 pickle.dump((self.function, task), process.stdin)
                 process.stdin.flush()
                 return pickle.load(process.stdout)
             except (EOFError, OSError, pickle.UnpicklingError):
-                code = process.wait()
-                self.process = None
+                with self.lock:
+                    self.process = None
+                process.kill()
+                code = _close(process)
         return Lost(f"its worker died {1 + RETRIES} times (exit code {code})")
 
     def _running(self) -> "subprocess.Popen[bytes] | None":
@@ -130,12 +134,22 @@ class _Worker(threading.Thread):
         """End the process, whatever it does."""
         with self.lock:
             self.ended = True
-            if self.process is not None:
-                self.process.kill()
-                self.process.wait()
-                for pipe in (self.process.stdin, self.process.stdout):
-                    if pipe is not None and threading.current_thread() is self:
-                        pipe.close()
+            process = self.process
+        if process is not None:
+            process.kill()  # who reads its answer finds the end of the pipe
+            if threading.current_thread() is not self:
+                self.join()
+            _close(process)
+
+
+def _close(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for a process that ends, and close its pipes; return its exit code."""
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):  # what was not sent is lost
+            if pipe is not None:
+                pipe.close()
+    return code
 
 
 def work() -> None:

@@ -62,7 +62,9 @@ class TypeModel:
     @property
     def limits(self) -> tuple[FloatArray, FloatArray]:
         """End-of-line limits of a new arm that is identified as well as the others, (n_params,) each."""
-        return self.mean - self.limit * self.spread, self.mean + self.limit * self.spread
+        known = np.isfinite(self.limit)
+        half = np.where(known, np.where(known, self.limit, 0.0) * self.spread, np.inf)
+        return self.mean - half, self.mean + half
 
 
 @dataclass(frozen=True, eq=False, slots=True)

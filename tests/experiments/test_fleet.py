@@ -41,12 +41,12 @@ def test_outliers_are_found_and_named_without_false_alarms():
 def test_good_arms_fail_at_the_stated_rate():
     rng = np.random.default_rng(3)
     p, rate, failed, total = 6, 0.01, 0, 0
-    for n in (12, 30, 200):
-        for _ in range(4000 // n):
+    for n in (30, 200):
+        for _ in range(1200 // n):
             values = ArmValues(rng.normal(size=(n, p)), np.full((n, p, p), 0.0))
             failed += int(fit_type(values, rate)[1].beyond.any(axis=1).sum())
             total += n
-    assert 0.3 * rate < failed / total < 2.0 * rate  # 120 expected; tests of a parameter are not independent
+    assert 0.2 * rate < failed / total < 2.0 * rate  # 24 expected; tests of a parameter are not independent
 
 
 def made_row(arm, value, **more):
