@@ -242,7 +242,7 @@ def _judge(entry: dict[str, Any], names: Sequence[str], scores: ArmScores, k: in
         return
     alone, given = float(scores.alone[k, j]), float(scores.given[k, j])
     entry |= {"verdict": "good", "parameter": names[j], "sigmas": finite(alone)}
-    beyond = [names[i] for i in np.flatnonzero(scores.beyond[k])]
+    beyond = [names[int(i)] for i in np.flatnonzero(scores.beyond[k])]
     if not beyond:
         return
     told = f"{names[j]} {alone:+.1f} sigma of its type"
@@ -317,13 +317,14 @@ def _find_drift(history: Mapping[str, Sequence[Row]], entries: dict[str, dict[st
 def _changes(before: Row, now: Row) -> FloatArray:
     """Compute changes of all parameters in standard deviations; NaN for friction at other or unknown conditions."""
     sigma = np.hypot(np.asarray(before["sigma"], dtype=float), np.asarray(now["sigma"], dtype=float))
-    z = (np.asarray(now["values"]) - np.asarray(before["values"])) / np.where(sigma > 0.0, sigma, np.nan)
+    z: FloatArray = (np.asarray(now["values"]) - np.asarray(before["values"])) / np.where(sigma > 0.0, sigma, np.nan)
     for key, width in (("temperature_c", _KELVIN), ("warm_up_minutes", _MINUTES)):
         if before[key] is not None and now[key] is not None:
             if abs(before[key] - now[key]) <= width:
                 return z
             break
-    return np.where(np.asarray(now["friction"], dtype=bool), np.nan, z)
+    compared: FloatArray = np.where(np.asarray(now["friction"], dtype=bool), np.nan, z)
+    return compared
 
 
 def _link(folder: Path, output: Path) -> str:
