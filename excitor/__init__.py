@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from excitor.design.constraints.torque_envelope import TorqueEnvelope
     from excitor.experiments.export.export import Export, check_export
     from excitor.experiments.export.export import export_model as export
+    from excitor.experiments.fleet.fleet import Fleet, fleet
     from excitor.experiments.in_memory.fitting import (
         compare,
         estimators,
@@ -101,6 +102,7 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "experiments.export.export": "export=export_model Export check_export",
     "experiments.report.page": "Section check_section",
     "experiments.stages": "Campaign",
+    "experiments.fleet.fleet": "fleet Fleet",
 }
 _PLACES = {  # public name -> module, name
     entry.partition("=")[0]: (f"excitor.{module}", entry.rpartition("=")[2])
@@ -116,7 +118,7 @@ __all__ = [  # noqa: RUF022 - in the order of a campaign
     "emit", "verify", "simulate",
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
-    "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
+    "Campaign", "fleet", "Fleet", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
     "LogFormat", "log_formats", "Recording", "Channel", "Clock", "ConstraintKind", "Section",
     "check_estimator", "check_export", "check_friction", "check_log_format", "check_constraint", "check_section",
     "ExcitorError", "InvalidLog", "__version__",

@@ -408,6 +408,41 @@ def gains(
 
 
 @reads_files
+def fleet(
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="A tree of campaign folders, or a table of arms.")],
+    workers: Annotated[int, typer.Option(min=1, max=512, metavar="N", help="Local processes.")] = 1,
+    cluster: Annotated[
+        Name, typer.Option(metavar="ADDRESS", envvar="EXCITOR_CLUSTER", help="A dask scheduler, as tcp://HOST:8786.")
+    ] = None,
+    out: Annotated[Where, typer.Option(metavar="DIR", help="Where results go; none: fleet/ in or beside ROOT.")] = None,
+    false_alarms: Annotated[
+        float, typer.Option(min=1e-9, max=0.1, metavar="RATE", help="Share of good arms that may fail.")
+    ] = 2e-4,
+    reports: Annotated[bool, typer.Option("--reports", help="Write each newly identified arm's report.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Identify many arms, and compare each with its type and its past: fleet.html.
+
+    Arms whose inputs have not changed are not identified again. Results are appended to a Parquet dataset. A table
+    (CSV, Parquet) has the columns arm and folder, or arm and log with a campaign.toml beside it; temperature_c or
+    warm_up_minutes let friction be compared. type-ROBOT.json is the prior of the next arm of that type.
+
+    Exit code 1 if an arm needs a look.
+
+    \b
+    Examples:
+      excitor fleet line-3 --workers 4
+      excitor fleet arms.csv --cluster tcp://10.0.0.5:8786 --json
+    """
+    from excitor.experiments.verbs.fleet import run_fleet
+
+    announce_compilation()
+    options = {"workers": workers, "cluster": cluster, "out": out, "false_alarms": false_alarms, "reports": reports}
+    if not run_fleet(root, as_json, options):
+        raise typer.Exit(1)
+
+
+@reads_files
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[

@@ -1,0 +1,1 @@
+"""Fleets: many arms identified, each compared with its type and with its own past."""
