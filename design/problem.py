@@ -503,7 +503,7 @@ class Objective:
             return UNBOUNDED, slope
         bar = 0.5 * self.share * (bar + bar.T)
         if fast is not None:
-            bars = fast.gradient((q, dq, ddq), bar)
+            bars = fast.gradient(bar)
         else:
             by_q, by_dq, by_ddq = self.model.gradient(Motion(q.T, dq.T, ddq.T), bar)
             bars = by_q.T, by_dq.T, by_ddq.T
