@@ -42,6 +42,8 @@ _RESTORING = 20  # rounds of a restoration
 _USUAL = 3.0  # harmonic of a motion's usual acceleration
 _MIRRORED = 7  # moving joints, at most, whose mirrors are sought: each has 2ⁿ - 1 candidates
 _SIMILAR = 0.01  # of the criterion's logarithm, that a mirror may change
+NEAR = 0.25  # of a half range, within which a limit of a joint is a constraint of a descent
+_EVERY = 3  # sample at which it is
 _NICHE = 0.35 / np.sqrt(66.0)  # times √n_design: nearer ones are the same motion
 
 
@@ -85,6 +87,7 @@ class Fidelity:
     weight: float  # ρ of violated constraints
     iterations: int
     tolerance: float  # relative decrease of J at which a descent ends
+    quadratic: int = 0  # iterations with the joints' limits as linear constraints instead, where that is worth it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -292,6 +295,25 @@ def evaluate(problem: Problem, candidates: Candidates) -> Evaluation:
     states = motions(problem, candidates)
     G = problem.earlier + problem.share * problem.model.grams(*states, problem.n_period)
     return Evaluation(values(problem.criterion, G), constraint_values(problem, candidates, states))
+
+
+def limit_rows(problem: Problem, x: FloatArray) -> FloatArray:
+    """Write the joints' limits that a motion within them nearly reaches as A x ≤ 1, (n_rows, n_design)."""
+    found, moving = decode(problem, x[None]), np.flatnonzero(problem.excitation.moving)
+    middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
+    n_waves, parts = problem.amplitude.shape[1], []
+    for order, basis in enumerate((part[:, ::_EVERY] for part in problem.basis[: 1 + len(problem.rates)])):
+        scale = problem.rates[order - 1][moving] if order else half[moving]
+        share = (found.swing[0, moving] @ basis) / scale[:, None]
+        share += 0.0 if order else ((found.center[0] - middle) / half)[moving, None]
+        for side in (1.0, -1.0):
+            k, sample = np.nonzero(side * share > 1.0 - NEAR)
+            A = np.zeros((k.size, moving.size, n_waves))
+            A[np.arange(k.size), k] = side * basis[:, sample].T * (problem.amplitude[moving] / scale[:, None])[k]
+            centre = side * (order == 0) * np.eye(moving.size)[k]
+            rest = np.zeros((k.size, problem.n_design - moving.size * (1 + n_waves)))
+            parts.append(np.concatenate([centre, A.reshape(k.size, moving.size * n_waves), rest], axis=1))
+    return np.concatenate(parts)
 
 
 def motions(problem: Problem, candidates: Candidates) -> States:
