@@ -351,8 +351,8 @@ def descend(
 ) -> tuple[FloatArray, float, int]:
     """Minimise J from x, until `used(points)` tells that the budget is: the best point, its J, all points.
 
-    L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. SLSQP has the limits that x nearly
-    reaches as linear constraints; a step costs it more, the more variables there are.
+    L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. Where these are the only limits,
+    SLSQP has those that x nearly reaches as linear constraints; a step costs it more, the more variables there are.
     """
     import scipy.optimize
 
@@ -371,7 +371,7 @@ def descend(
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
     form = {"maxiter": step.iterations, "maxfun": 2 * step.iterations, "maxcor": 20, "ftol": step.tolerance}
     with suppress(BudgetSpent):
-        if step.quadratic and isinstance(objective, Objective) and x.size <= _QUADRATIC:
+        if step.quadratic and isinstance(objective, Objective) and not objective.items and x.size <= _QUADRATIC:
             problem = objective.problem
             x = problem.encode(problem.decode(x[None]))[0]
             A = limit_rows(problem, x)

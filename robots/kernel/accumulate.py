@@ -121,7 +121,7 @@ def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArra
 
 
 class Tape(NamedTuple):
-    """Work of a Gram matrix, chunk by chunk, for its gradient; later chunks overwrite those that it is too short for."""
+    """Work of a Gram matrix, chunk by chunk, for its gradient; what it is too short for overwrites the first chunks."""
 
     links: FloatArray  # (n_chunks, CHUNK / LANES, (n_links + 1) * LINK_ROWS)
     screws: FloatArray  # (n_chunks, CHUNK / LANES, n_pairs * SCREW_ROWS)
@@ -164,9 +164,7 @@ def record(
 
 
 @compiled
-def record_gram(
-    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray
-) -> None:
+def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray) -> None:
     """Write WᵀW of the packed columns into out (n_columns, n_columns), and the work into the tape."""
     n_samples = motion[0].shape[1]
     products = np.empty(TILE * TILE)
