@@ -9,13 +9,14 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, equal_part, new_tape, record
-from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M, copy_row
+from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M, clear, copy_row
 from excitor.robots.kernel.compile import (
     ANGLE,
     AX,
     AY,
     AZ,
     CHUNK,
+    GX,
     JOINT_ACCELERATION,
     LANES,
     LINK_ROWS,
@@ -99,7 +100,9 @@ def reverse_gram(
             m, block = min(part, size - offset), offset // part
             links, screws = tape.links[place, block], tape.screws[place, block]
             differentiate_rows(packing, shares, tape.rows[place][offset:], rows_b, m)
-            links_b[:] = 0.0
+            for start in range(0, links_b.size, LINK_ROWS):  # rows that sums go to
+                clear(links_b[start : start + 3 * LANES])
+                clear(links_b[start + PX : start + GX])
             screws_b[:] = 0.0
             for j in range(n_links - 1, -1, -1):
                 reverse_link(chain, j, links, links_b, screws, screws_b, rows_b, work, m)
