@@ -42,6 +42,9 @@ _RESTORING = 20  # rounds of a restoration
 _USUAL = 3.0  # harmonic of a motion's usual acceleration
 _MIRRORED = 7  # moving joints, at most, whose mirrors are sought: each has 2ⁿ - 1 candidates
 _SIMILAR = 0.01  # of the criterion's logarithm, that a mirror may change
+NEAR = 0.25  # of a half range, within which a limit of a joint is a constraint of a descent
+_EVERY = 3  # sample at which it is
+_BETWEEN = 2e-3  # of a half range, left for the samples between
 _NICHE = 0.35 / np.sqrt(66.0)  # times √n_design: nearer ones are the same motion
 
 
@@ -85,6 +88,7 @@ class Fidelity:
     weight: float  # ρ of violated constraints
     iterations: int
     tolerance: float  # relative decrease of J at which a descent ends
+    quadratic: int = 0  # iterations with the joints' limits as linear constraints instead, where that is worth it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -292,6 +296,25 @@ def evaluate(problem: Problem, candidates: Candidates) -> Evaluation:
     states = motions(problem, candidates)
     G = problem.earlier + problem.share * problem.model.grams(*states, problem.n_period)
     return Evaluation(values(problem.criterion, G), constraint_values(problem, candidates, states))
+
+
+def limit_rows(problem: Problem, x: FloatArray) -> FloatArray:
+    """Write the joints' limits that a motion within them nearly reaches as A x ≤ 1, (n_rows, n_design)."""
+    found, moving = decode(problem, x[None]), np.flatnonzero(problem.excitation.moving)
+    middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
+    n_waves, parts = problem.amplitude.shape[1], []
+    for order, basis in enumerate(part[:, ::_EVERY] for part in problem.basis[: 1 + len(problem.rates)]):
+        scale = problem.rates[order - 1][moving] if order else half[moving]
+        share = (found.swing[0, moving] @ basis) / scale[:, None]
+        share += 0.0 if order else ((found.center[0] - middle) / half)[moving, None]
+        for side in (1.0, -1.0):
+            k, sample = np.nonzero(side * share > 1.0 - NEAR)
+            A = np.zeros((k.size, moving.size, n_waves))
+            A[np.arange(k.size), k] = side * basis[:, sample].T * (problem.amplitude[moving] / scale[:, None])[k]
+            centre = side * (order == 0) * np.eye(moving.size)[k]
+            rest = np.zeros((k.size, problem.n_design - moving.size * (1 + n_waves)))
+            parts.append(np.concatenate([centre, A.reshape(k.size, moving.size * n_waves), rest], axis=1))
+    return np.concatenate(parts) / (1.0 - _BETWEEN)
 
 
 def motions(problem: Problem, candidates: Candidates) -> States:
@@ -503,7 +526,7 @@ class Objective:
             return UNBOUNDED, slope
         bar = 0.5 * self.share * (bar + bar.T)
         if fast is not None:
-            bars = fast.gradient((q, dq, ddq), bar)
+            bars = fast.gradient(bar)
         else:
             by_q, by_dq, by_ddq = self.model.gradient(Motion(q.T, dq.T, ddq.T), bar)
             bars = by_q.T, by_dq.T, by_ddq.T
@@ -554,21 +577,20 @@ class Repair:
     def pull_back(self, slope: FloatArray) -> FloatArray:
         """Turn a slope by the repaired coefficients, (n_joints, 1 + n_waves), into one by the design variables."""
         problem, basis, out = self.problem, self.basis, slope.copy()
-        for j in np.flatnonzero(problem.excitation.moving):
-            q, e = self.sampled[0][j], self.excess[j]
-            if self.center[j] != self.raw_center[j]:  # held by the end of the range: it moves with the swing
-                k = q.argmin() if self.raw_center[j] < self.least[j] else q.argmax()
-                out[j, 1:] -= slope[j, 0] * basis[0][:, k]
-                out[j, 0] = 0.0
-            order = int(self.which[j]) - 1
-            if order < 0:
-                continue
-            if order == 0:
-                grows = (basis[0][:, q.argmax()] - basis[0][:, q.argmin()]) / self.width[j]
-            else:
-                k = int(np.abs(self.sampled[order][j]).argmax())
-                grows = np.sign(self.sampled[order][j, k]) * basis[order][:, k] / problem.rates[order - 1][j]
-            out[j, 1:] = out[j, 1:] / e - (out[j, 1:] @ self.raw[j]) / e**2 * grows
+        joints, q = np.arange(len(self.excess)), self.sampled[0]
+        up, down = basis[0][:, q.argmax(axis=1)].T, basis[0][:, q.argmin(axis=1)].T
+        held = self.center != self.raw_center  # by the end of the range: it moves with the swing
+        out[:, 1:] -= (slope[:, 0] * held)[:, None] * np.where((self.raw_center < self.least)[:, None], down, up)
+        out[held, 0] = 0.0
+        grows = np.where((self.which == 1)[:, None], (up - down) / self.width[:, None], 0.0)
+        for order in range(1, len(basis)):
+            own = joints[self.which == 1 + order]
+            if own.size:
+                k = np.abs(self.sampled[order][own]).argmax(axis=1)
+                side = np.sign(self.sampled[order][own, k]) / problem.rates[order - 1][own]
+                grows[own] = side[:, None] * basis[order][:, k].T
+        along = np.einsum("jk,jk->j", out[:, 1:], self.raw) / self.excess**2
+        out[:, 1:] = out[:, 1:] / self.excess[:, None] - along[:, None] * grows
         moving, free = problem.excitation.moving, np.isnan(problem.pose)
         place = out[:, 0] * (0.5 * np.ptp(problem.position, axis=1))
         swing = out[moving, 1:] * problem.amplitude[moving]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem, joined
+from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem, joined, limit_rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 
 if TYPE_CHECKING:
@@ -80,12 +80,13 @@ _FINALISTS = 8
 FAMILY = 12  # distinct motions that a search returns, if it has found as many
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
 _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
+_QUADRATIC = 100  # variables, up to which quadratic steps are worth their cost
 _DRAWN = 24  # first candidates of a constrained problem
 
-FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5)
-SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5)
+FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 40)
+SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5, 30)
 GATED = (FIRST, SCREEN)  # after these a child is compared with the latest others
-WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6)
+WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6, 40)
 SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
 FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7)
 LAST = (Fidelity(4.0, 0.15, 400.0, 3000.0, 150, 1e-8), Fidelity(4.0, 0.1, 400.0, 3000.0, 150, 1e-8))
@@ -348,7 +349,11 @@ class _Descender:
 def descend(
     objective: "Objective | Simulated", x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
 ) -> tuple[FloatArray, float, int]:
-    """Minimise J by L-BFGS from x, until `used(points)` tells that the budget is: the best point, its J, all points."""
+    """Minimise J from x, until `used(points)` tells that the budget is: the best point, its J, all points.
+
+    L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. Where these are the only limits,
+    SLSQP has those that x nearly reaches as linear constraints; a step costs it more, the more variables there are.
+    """
     import scipy.optimize
 
     best, lowest, points = x, np.inf, 0
@@ -366,7 +371,15 @@ def descend(
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
     form = {"maxiter": step.iterations, "maxfun": 2 * step.iterations, "maxcor": 20, "ftol": step.tolerance}
     with suppress(BudgetSpent):
-        minimize(value, x, jac=True, method="L-BFGS-B", options={**form, "gtol": 1e-6})
+        if step.quadratic and isinstance(objective, Objective) and not objective.items and x.size <= _QUADRATIC:
+            problem = objective.problem
+            x = problem.encode(problem.decode(x[None]))[0]
+            A = limit_rows(problem, x)
+            inside = {"type": "ineq", "fun": lambda x: 1.0 - A @ x, "jac": lambda _: -A}
+            form = {"maxiter": step.quadratic, "ftol": step.tolerance}
+            minimize(value, x, jac=True, method="SLSQP", constraints=inside if len(A) else (), options=form)
+        else:
+            minimize(value, x, jac=True, method="L-BFGS-B", options={**form, "gtol": 1e-6})
     return best, lowest, points
 
 

@@ -30,6 +30,7 @@ By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
 CHUNK = 3960  # samples at once; no power of two, so that rows do not fall on each other in the caches
 _PART = 1024  # rows of a group at once, about
+_DEPENDENT = 1e5  # square of the scaled condition number, about, above which a Gram matrix loses too many digits
 _GROWTH = 10.0  # mean square of rows in units of the earlier ones', up to which they are merged by Cholesky
 
 
@@ -423,13 +424,29 @@ def update(R: FloatArray | None, rows: FloatArray) -> FloatArray:
     B stays small: B does not inherit the condition number of the rows. By reflections otherwise.
     """
     if R is not None and R.shape[0] == R.shape[1] and R.diagonal().all():
-        B = scipy.linalg.blas.dtrsm(1.0, R, rows, side=1)
-        S = scipy.linalg.blas.dsyrk(1.0, B, trans=1)
+        S = _relative_gram(R, rows)
         if S.trace() <= _GROWTH * len(S):
             S[np.diag_indices(len(S))] += 1.0
             return np.asarray(scipy.linalg.lapack.dpotrf(S, overwrite_a=1)[0] @ R)
     stacked = rows if R is None else np.asfortranarray(np.concatenate([R, rows]))
     return np.triu(scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0][: rows.shape[1]])
+
+
+def _relative_gram(R: FloatArray, rows: FloatArray) -> FloatArray:
+    """Upper triangle of BᵀB, B = rows R⁻¹, or of R⁻ᵀ rowsᵀ rows R⁻¹ where the columns are far from dependent.
+
+    The last column may well depend on the others: what R predicts of it, which changes no B, is taken off first.
+    """
+    n = len(R) - 1
+    inverse = scipy.linalg.lapack.dtrtri(R)[0]
+    if np.sum((np.linalg.norm(R[:, :n], axis=0)[:, None] * inverse[:n, :n]) ** 2) > _DEPENDENT:
+        return np.asarray(scipy.linalg.blas.dsyrk(1.0, scipy.linalg.blas.dtrsm(1.0, R, rows, side=1), trans=1))
+    last = rows[:, n].copy()
+    rows[:, n] += rows[:, :n] @ (inverse[:n, n] * R[n, n])
+    S = scipy.linalg.blas.dsyrk(1.0, rows, trans=1)
+    rows[:, n] = last
+    inverse[:n, n] = 0.0
+    return np.asarray(np.triu(inverse.T @ (S + np.triu(S, 1).T) @ inverse))
 
 
 def _widened(small: FloatArray, own: IntArray, n_columns: int) -> FloatArray:

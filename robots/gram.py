@@ -10,7 +10,8 @@ import numpy as np
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.dynamics import drive_elements, foreign_terms, friction_load, regressor, slip_states
 from excitor.robots.friction import friction_model
-from excitor.robots.kernel.accumulate import ColumnPacking, Drive, fill_gram, pack
+from excitor.robots.kernel.accumulate import ColumnPacking, Drive, Tape, fill_gram, new_tape, pack, record_gram
+from excitor.robots.kernel.compile import CHUNK
 from excitor.robots.kernel.drive import LOAD, OFFSET, STATE, element_slopes, signal
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -75,6 +76,7 @@ class GramOf:
         columns, weights = selection(robot, columns, weights)
         self.chain, self.packed, self.n = chain(robot.mechanism), packing(robot, columns, weights), columns.size
         self.drive = Drive(drive_elements(robot), np.empty((0, robot.n_joints)), np.empty((0, 0)))
+        self.tape: Tape | None = None
 
     @staticmethod
     def fits(robot: Robot) -> bool:
@@ -83,17 +85,22 @@ class GramOf:
         return isinstance(robot.mechanism, Tree) and not any(r.load or r.memory or r.compiled is None for r in rows)
 
     def gram(self, motion: Gradient) -> FloatArray:
-        """WᵀW of a motion."""
+        """WᵀW of a motion, whose work is kept for `gradient`."""
+        n_chunks = -(-motion[0].shape[1] // CHUNK)
+        if self.tape is None or len(self.tape.rows) < n_chunks:
+            self.tape = new_tape(self.chain, self.packed, n_chunks)
         out = np.empty((self.n, self.n))
-        fill_gram(self.chain, self.drive, self.packed, locked(*motion), out)
+        self.motion = locked(*motion)
+        record_gram(self.chain, self.drive, self.packed, self.motion, self.tape, out)
         return out
 
-    def gradient(self, motion: Gradient, gram_bar: FloatArray) -> Gradient:
-        """Gradient of J by q, dq, ddq, given a symmetric ∂J/∂G."""
-        from excitor.robots.kernel.adjoint import fill_gram_gradient
+    def gradient(self, gram_bar: FloatArray) -> Gradient:
+        """Gradient of J by q, dq, ddq of the last motion, given a symmetric ∂J/∂G."""
+        from excitor.robots.kernel.adjoint import reverse_gram
 
-        out = (np.empty(motion[0].shape), np.empty(motion[0].shape), np.empty(motion[0].shape))
-        fill_gram_gradient(self.chain, self.drive, self.packed, locked(*motion), gram_bar, out)
+        shape = self.motion[0].shape
+        out = (np.empty(shape), np.empty(shape), np.empty(shape))
+        reverse_gram(self.chain, self.drive, self.packed, self.motion, (self.tape, True), gram_bar, out)
         return out
 
 

@@ -120,26 +120,61 @@ def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArra
     )
 
 
+class Tape(NamedTuple):
+    """Work of a Gram matrix, chunk by chunk, for its gradient; what it is too short for overwrites the first chunks."""
+
+    links: FloatArray  # (n_chunks, CHUNK / LANES, (n_links + 1) * LINK_ROWS)
+    screws: FloatArray  # (n_chunks, CHUNK / LANES, n_pairs * SCREW_ROWS)
+    rows: FloatArray  # (n_chunks, n_rows * PITCH)
+
+
 @compiled
-def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, out: FloatArray) -> None:
-    """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
-    n_links, n_joints = chain.coupling.shape
+def new_tape(chain: Chain, packing: ColumnPacking, n_chunks: int) -> Tape:
+    """Make room for the work of chunks."""
+    blocks = CHUNK // LANES
+    links = np.empty((n_chunks, blocks, (chain.parents.size + 1) * LINK_ROWS))
+    screws = np.empty((n_chunks, blocks, chain.pair_joint.size * SCREW_ROWS))
+    rows = np.empty((n_chunks, packing.n_rows * PITCH))
+    rows[:, (packing.n_rows - 1) * PITCH :] = 0.0
+    for chunk in range(n_chunks):
+        for block in range(blocks):
+            start_at_base(chain, links[chunk, block])
+    return Tape(links, screws, rows)
+
+
+@inner
+def equal_part(n: int, most: int) -> int:
+    """Return the size of equal parts of n samples, of whole vectors and at most `most`."""
+    parts = max(1, (n + most - 1) // most)
+    return 8 * ((n + 8 * parts - 1) // (8 * parts))
+
+
+@inner
+def record(
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, first: int, size: int, tape: Tape, place: int
+) -> None:
+    """Run a chunk of samples through the tree, and write its rows."""
+    rows = tape.rows[place]
+    part = equal_part(size, LANES)
+    for offset in range(0, size, part):
+        m, block = min(part, size - offset), offset // part
+        recursion(chain, motion, first + offset, m, tape.links[place, block], tape.screws[place, block])
+        fill_link_rows(chain, tape.links[place, block], tape.screws[place, block], rows[offset:], m)
+    fill_drive_rows(drive, packing, motion, first, rows, size)
+
+
+@compiled
+def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray) -> None:
+    """Write WᵀW of the packed columns into out (n_columns, n_columns), and the work into the tape."""
     n_samples = motion[0].shape[1]
-    links = np.empty((n_links + 1) * LINK_ROWS)
-    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    rows = np.empty(packing.n_rows * PITCH)
-    rows[(packing.n_rows - 1) * PITCH :] = 0.0
     products = np.empty(TILE * TILE)
-    start_at_base(chain, links)
     out[:, :] = 0.0
-    for chunk in range(0, n_samples, CHUNK):
-        size = min(CHUNK, n_samples - chunk)
-        for offset in range(0, size, LANES):
-            m = min(LANES, size - offset)
-            recursion(chain, motion, chunk + offset, m, links, screws)
-            fill_link_rows(chain, links, screws, rows[offset:], m)
-        fill_drive_rows(drive, packing, motion, chunk, rows, size)
-        for i in range(n_joints):
+    chunk = equal_part(n_samples, CHUNK)
+    for first in range(0, n_samples, chunk):
+        size, place = min(chunk, n_samples - first), (first // chunk) % len(tape.rows)
+        record(chain, drive, packing, motion, first, size, tape, place)
+        rows = tape.rows[place]
+        for i in range(packing.weights.size):
             weight = packing.weights[i] ** 2
             for a in range(packing.start[i], packing.start[i + 1], TILE):
                 for b in range(a, packing.start[i + 1], TILE):
@@ -148,6 +183,12 @@ def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, o
     for a in range(packing.n_columns):
         for b in range(a):
             out[a, b] = out[b, a] = out[a, b] + out[b, a]
+
+
+@compiled
+def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, out: FloatArray) -> None:
+    """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
+    record_gram(chain, drive, packing, motion, new_tape(chain, packing, 1), out)
 
 
 @compiled

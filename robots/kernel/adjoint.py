@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, fill_drive_rows, fill_link_rows
+from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, equal_part, new_tape, record
 from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M, clear, copy_row
 from excitor.robots.kernel.compile import (
     ANGLE,
     AX,
     AY,
     AZ,
+    CHUNK,
+    GX,
     JOINT_ACCELERATION,
     LANES,
     LINK_ROWS,
@@ -61,7 +63,7 @@ from excitor.robots.kernel.compile import (
     inner,
 )
 from excitor.robots.kernel.drive import LOAD, carried_load, element_slopes, flat, signal
-from excitor.robots.kernel.recursion import add_scaled, recursion, start_at_base
+from excitor.robots.kernel.recursion import add_scaled
 
 
 @compiled
@@ -72,34 +74,40 @@ def fill_gram_gradient(
 
     The arrays are (n_joints, n_samples), like the motion's.
     """
-    n_links = chain.parents.size
-    n_samples = motion[0].shape[1]
-    links = np.empty((n_links + 1) * LINK_ROWS)
+    reverse_gram(chain, drive, packing, motion, (new_tape(chain, packing, 1), False), gram_bar, out)
+
+
+@compiled
+def reverse_gram(
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, taped: Any, gram_bar: FloatArray, out: Any
+) -> None:
+    """Like `fill_gram_gradient`, from a tape and whether it holds what `record_gram` wrote of the same motion."""
+    tape, recorded = taped
+    n_links, n_samples = chain.parents.size, motion[0].shape[1]
     links_b = np.empty((n_links + 1) * LINK_ROWS)
-    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     screws_b = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    rows, rows_b = np.empty(packing.n_rows * PITCH), np.empty(packing.n_rows * PITCH)
+    rows_b = np.zeros(packing.n_rows * PITCH)
     work, shares = np.empty(12 * LANES), packed_shares(packing, gram_bar)
-    rows[(packing.n_rows - 1) * PITCH :] = 0.0
-    n_blocks = (n_samples + LANES - 1) // LANES
-    block = min(LANES, 8 * (((n_samples + n_blocks - 1) // max(n_blocks, 1) + 7) // 8))  # equal, for whole vectors
-    for row in range(packing.n_rows):
-        clear(rows_b[row * PITCH : row * PITCH + block])
-    start_at_base(chain, links)
     for array in out:
         array[:, :] = 0.0
-    for first in range(0, n_samples, block):
-        m = min(block, n_samples - first)
-        recursion(chain, motion, first, m, links, screws)
-        fill_link_rows(chain, links, screws, rows, m)
-        fill_drive_rows(drive, packing, motion, first, rows, m)
-        differentiate_rows(packing, shares, rows, rows_b, m)
-        links_b[:] = 0.0
-        screws_b[:] = 0.0
-        for j in range(n_links - 1, -1, -1):
-            reverse_link(chain, j, links, links_b, screws, screws_b, rows_b, work, m)
-            add_to_coordinates(chain, j, links_b, first, m, out)
-        reverse_drive(drive, packing, motion, first, rows_b, m, out)
+    chunk = equal_part(n_samples, CHUNK)
+    for first in range(0, n_samples, chunk):
+        size, place = min(chunk, n_samples - first), (first // chunk) % len(tape.rows)
+        if not recorded:
+            record(chain, drive, packing, motion, first, size, tape, place)
+        part = equal_part(size, LANES)
+        for offset in range(0, size, part):
+            m, block = min(part, size - offset), offset // part
+            links, screws = tape.links[place, block], tape.screws[place, block]
+            differentiate_rows(packing, shares, tape.rows[place][offset:], rows_b, m)
+            for start in range(0, links_b.size, LINK_ROWS):  # rows that sums go to
+                clear(links_b[start : start + 3 * LANES])
+                clear(links_b[start + PX : start + GX])
+            screws_b[:] = 0.0
+            for j in range(n_links - 1, -1, -1):
+                reverse_link(chain, j, links, links_b, screws, screws_b, rows_b, work, m)
+                add_to_coordinates(chain, j, links_b, first + offset, m, out)
+            reverse_drive(drive, packing, motion, first + offset, rows_b, m, out)
 
 
 @inner
