@@ -151,7 +151,7 @@ LATEST = (DETECTION + 0.5) / SLOWED
         ({"crawl": 0.009}, ""),
         ({"crawl": 0.012}, "when it gives up"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
 )
 def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
     said = aborted(plan, **given)
