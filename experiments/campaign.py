@@ -79,9 +79,9 @@ class Processing(Table):
     settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
     # When torques act: later than recorded by this, all or each joint's; and how they are held, or where in the
     # interval of its torque a motion lies, 0 to 1. Where one is stated, nothing is estimated.
-    torque_delay_s: Delay | list[Delay] | None = None
-    torque_hold: Literal["none", "until next", "since last"] | None = None
-    phase: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] | None = None
+    torque_delay_s: Delay | list[Delay] | None = None  # of torques behind the motion: one, or one for each joint
+    torque_hold: Literal["none", "until next", "since last"] | None = None  # how a sampled torque acts over a period
+    phase: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] | None = None  # where in its interval a motion lies, 0 to 1
 
     @property
     def times_torques(self) -> bool:

@@ -277,7 +277,7 @@ def design(
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
     if code := run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick)):
-        raise typer.Exit(code)
+        sys.exit(code)  # its result is printed, whatever the code is: not an error of its own
 
 
 class Refusal(StrEnum):

@@ -71,7 +71,17 @@ class Fleet:
 def fleet(root: str | PathLike[str], tell: Tell = lambda _: None, **options: Any) -> Fleet:
     """Identify the arms of a tree of campaign folders or of a table, and compare each with its type and its past.
 
-    `options` are those of FleetOptions: out, workers, cluster, false_alarms, reports.
+    Args:
+        root: folder of campaign folders, or a table (CSV, Parquet) of arms and their logs.
+        tell: called with a sentence for each step.
+        options: those of FleetOptions: out, workers, cluster, false_alarms, reports.
+
+    >>> import excitor as ex, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ex.fleet(folder)
+    Traceback (most recent call last):
+    ...
+    excitor.robots.errors.ExcitorError: ...
     """
     given, place = FleetOptions(**options), Path(root)
     if not 0.0 < given.false_alarms < 0.5:
