@@ -185,9 +185,8 @@ def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any,
             out[a, b] = out[b, a] = out[a, b] + out[b, a]
 
 
-@compiled
 def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, out: FloatArray) -> None:
-    """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
+    """Write WᵀW of the packed columns into out (n_columns, n_columns); called from Python: not compiled twice."""
     record_gram(chain, drive, packing, motion, new_tape(chain, packing, 1), out)
 
 
@@ -318,7 +317,8 @@ def fill_grams(chain: Chain, drive: Drive, packing: ColumnPacking, motions: Any,
     `motions` is (q, dq, ddq), each (n_candidates, n_joints, n_samples).
     """
     for b in range(out.shape[0]):
-        fill_gram(chain, drive, packing, (motions[0][b], motions[1][b], motions[2][b]), out[b])
+        motion = motions[0][b], motions[1][b], motions[2][b]
+        record_gram(chain, drive, packing, motion, new_tape(chain, packing, 1), out[b])
 
 
 @compiled

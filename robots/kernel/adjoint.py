@@ -66,13 +66,12 @@ from excitor.robots.kernel.drive import LOAD, carried_load, element_slopes, flat
 from excitor.robots.kernel.recursion import add_scaled
 
 
-@compiled
 def fill_gram_gradient(
     chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, gram_bar: FloatArray, out: Any
 ) -> None:
     """Write ∂J/∂q, ∂J/∂dq, ∂J/∂ddq into the three arrays of out, for symmetric gram_bar = ∂J/∂G.
 
-    The arrays are (n_joints, n_samples), like the motion's.
+    The arrays are (n_joints, n_samples), like the motion's. Called from Python: not compiled twice.
     """
     reverse_gram(chain, drive, packing, motion, (new_tape(chain, packing, 1), False), gram_bar, out)
 
