@@ -164,4 +164,4 @@ def test_a_five_bars_campaign_answers_both_gains(tmp_path):
     assert (expected < 1.0).all()
     refused = CliRunner().invoke(app, ["identify", str(folder)])
     assert refused.exit_code == 1
-    assert "excitor gains" in refused.output
+    assert "excitor gains" in str(refused.exception)
