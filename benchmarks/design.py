@@ -1243,7 +1243,7 @@ LIMITED = {  # designs under one further constraint each, tight enough to bind
         0.35 * robot.limits.torque, np.outer(robot.limits.velocity, [0.0, 0.3, 1.0]), np.array([1.0, 1.0, 0.4])
     ),
     "robust torque": lambda robot: RobustTorque(0.5 * robot.limits.torque, SPREAD, 0.999),
-    "robust torque, box": lambda robot: RobustTorque(0.45 * robot.limits.torque, SPREAD, None),
+    "robust torque, box": lambda robot: RobustTorque(0.4 * robot.limits.torque, SPREAD, None),
 }
 SPREAD = 0.1
 N_ROBOTS = 1000

@@ -524,7 +524,8 @@ def with_mode(campaign: OpenCampaign, runs: dict[str, Samples]) -> tuple[OpenCam
     """Settle the mode of an identification; in-process, hold joints where they stand still in a run.
 
     It is in-process by default where joints stand still in all logs of a campaign that has no plan. All equations count
-    then where friction is smooth, and parameters leave by what runs to validate on, or held-out stretches, show.
+    then where friction is smooth, and parameters leave by what runs to validate on, or held-out stretches, show. A
+    process shows too little friction to choose its form: it stays as stated unless the campaign asks for the choice.
     """
     settings, processing, robot = campaign.content.identify, campaign.content.processing, campaign.robot
     mode = settings.mode or (IN_PROCESS if _is_process(campaign, runs) else "full")
@@ -533,6 +534,7 @@ def with_mode(campaign: OpenCampaign, runs: dict[str, Samples]) -> tuple[OpenCam
         validated = any(run.role == "validate" for run in campaign.content.run)
         update["acceptance"] = settings.acceptance or ("validation" if validated else "cross-validated")
         update["consistent"] = False
+        update["friction"] = settings.friction if "friction" in settings.model_fields_set else "as stated"
         if all(term.width > 0.0 for term in robot.drive.friction if friction_model(term).reverses):
             rows = {"dead_zone_percent", "settling_s"} - processing.model_fields_set
             processing = processing.model_copy(update=dict.fromkeys(rows, 0.0))
