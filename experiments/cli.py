@@ -564,10 +564,11 @@ def next_run(
 def demo(
     folder: Annotated[Where, typer.Argument(metavar="DIR", help="Where to write; none: a temporary folder.")] = None,
     as_json: Json = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the tables of each stage, too.")] = False,
 ) -> None:
     """Run all stages on the built-in TX-40 in about a minute.
 
-    A virtual robot replaces the real one.
+    A virtual robot replaces the real one. Each step is printed as its command, with what came of it.
 
     Example: excitor demo my-demo
     """
@@ -575,7 +576,7 @@ def demo(
     from excitor.experiments.figures import to_json
 
     announce_compilation()
-    report = demonstration.run(folder, quiet=as_json)
+    report = demonstration.run(folder, as_json, verbose)
     if as_json:
         typer.echo(to_json(report))
 

@@ -1,12 +1,16 @@
 """Demonstration of all stages on the built-in TX-40: plan, programs, simulated logs, a model, a report."""
 
+import shlex
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
 from excitor.experiments.emit import Request, emit, verify_folder
 from excitor.experiments.figures import Figure, Report
@@ -19,7 +23,7 @@ from excitor.experiments.setup import Overrides
 from excitor.experiments.simulate import SimulationOptions, simulate
 from excitor.experiments.stages import PAGE, design_stage, identify_stage
 from excitor.experiments.verbs.design import print_designed, progress
-from excitor.experiments.verbs.identify import print_identified
+from excitor.experiments.verbs.identify import print_identified, print_verdict
 from excitor.experiments.verbs.robots import print_page, robot_page
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
@@ -30,6 +34,7 @@ from excitor.robots.tree import Tree
 N_SAMPLES = 1000
 EVALUATIONS = 6000
 TARGET = "ros2"
+STEPS = 6
 FLOOR_RATIO = 1.15  # of the error on torques that were not used, over the noise of those torques
 _CELL = """
 [[cell.zone]]
@@ -54,23 +59,66 @@ _EDITS = (  # of the campaign.toml that init writes
 )
 
 
-def run(folder: Path | None, quiet: bool = False) -> Report:
-    """Run all stages on the TX-40, each as its command does."""
+@dataclass
+class Story:
+    """Printed lines about the stages: each one's command, its CPU time and what came of it."""
+
+    quiet: bool
+    verbose: bool
+    steps: int = 0
+
+    @contextmanager
+    def step(self, command: str) -> Iterator[None]:
+        """Print the command of a stage, then its duration."""
+        start = time.process_time()
+        self.steps += 1
+        self._print(f"\n{self.steps} of {STEPS}  $ {command}", "bold")
+        yield
+        self._print(f"        {time.process_time() - start:.1f} s", "dim")
+
+    def say(self, sentence: str) -> None:
+        """Print what came of a stage."""
+        self._print(textwrap.indent(textwrap.fill(sentence, 72, break_long_words=False), " " * 8))
+
+    def show(self, printer: Callable[..., object], *given: object, always: bool = False) -> None:
+        """Print a stage's tables where they are asked for."""
+        if not self.quiet and (self.verbose or always):
+            printer(*given)
+
+    def end(self, folder: Path, pages: list[Path]) -> None:
+        """Print what to open, and what to do next."""
+        self._print("\nNothing of this has been on a robot: the logs are a virtual one's. Open")
+        contents = ("the motion in its cell", "what the operator reads", "what was learned")
+        for path, what in zip(pages, contents, strict=True):
+            self._print(f"  {path}   {what}")
+        self._print(f"What is up to date: excitor status {shlex.quote(str(folder))}")
+        self._print("Next: excitor init my-cell --robot YOUR-ROBOT.urdf, then excitor design my-cell")
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        if not self.quiet:
+            Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def run(folder: Path | None, quiet: bool = False, verbose: bool = False) -> Report:
+    """Run all stages on the TX-40, each as its command does; tables of the stages only if verbose."""
     from threadpoolctl import threadpool_limits
 
     start = time.process_time()
     folder = Path(tempfile.mkdtemp(prefix="excitor-demo-")) / "tx40" if folder is None else folder
-    page = robot_page("tx40")
-    if not quiet:
-        print_page(page)
+    story = Story(quiet, verbose)
     with threadpool_limits(1):
-        ratio = _ratio(page.robot)
-        designed, plan = _designed(folder, quiet)
-        programs = _programs(folder, quiet)
-        with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
+        with story.step("excitor robots tx40"):
+            page = robot_page("tx40")
+            ratio = _ratio(page.robot)
+            story.show(print_page, page)
+            story.say(f"{page.robot.n_joints} joints; {len(page.base)} base parameters, which is what motion can show.")
+        designed, plan = _designed(folder, story)
+        programs = _programs(folder, story)
+        with story.step(f"excitor simulate {shlex.quote(str(folder))} --target {TARGET}"):
             simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
-        identified = _model(folder, quiet)
-        report = _report(folder, identified, quiet)
+            story.say("A virtual arm ran them and wrote its logs; its true parameters stay in truth.json.")
+        identified = _model(folder, story)
+        report = _report(folder, identified, story)
     assert identified.held_out is not None
     error, floor = identified.held_out.model.relative_total, noise_share(identified)
     spent = time.process_time() - start
@@ -85,14 +133,15 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
         Figure("demo.cpu_s", spent, "s CPU", 90.0, "at most"),
     ]
     pages = [plan, programs, report]
-    if not quiet:
-        _print_pages(folder, pages)
+    story.show(print_verdict, Console(), identified.verdict, always=True)
+    story.end(folder, pages)
     return Report("demo", "demo", figures, {"folder": str(folder), "pages": [str(path) for path in pages]})
 
 
-def _designed(folder: Path, quiet: bool) -> tuple[CampaignDesign, Path]:
+def _designed(folder: Path, story: Story) -> tuple[CampaignDesign, Path]:
     """Write a campaign in a cell with a table and a wall, and design it."""
-    with _stage(f"excitor init {folder} --robot tx40, then excitor design {folder}", quiet):
+    quoted = shlex.quote(str(folder))
+    with story.step(f"excitor init {quoted} --robot tx40; excitor design {quoted}"):
         path = begin(folder, "tx40")
         text = path.read_text("utf-8")
         for there, new in _EDITS:
@@ -101,15 +150,21 @@ def _designed(folder: Path, quiet: bool) -> tuple[CampaignDesign, Path]:
             text = text.replace(there, new, 1)
         path.write_text(text, "utf-8")
         given = Overrides(evaluations=EVALUATIONS)
-        designed = design_stage(folder, given, lambda _: None, nullcontext if quiet else progress)
-    if not quiet:
-        print_designed(designed)
+        designed = design_stage(folder, given, lambda _: None, nullcontext if story.quiet else progress)
+        story.show(print_designed, designed)
+        limits = sum(len(certificate.items) for certificate in designed.certificates.values())
+        held = "all proven between the samples, too" if designed.ready else "not all of them proven"
+        story.say(
+            f"Motions past a table and a wall: {limits} limits, {held}; condition number "
+            f"{designed.searched[0].condition:.2f}. See the arm move: {folder / PAGE}"
+        )
     return designed, folder / PAGE
 
 
-def _programs(folder: Path, quiet: bool) -> Path:
+def _programs(folder: Path, story: Story) -> Path:
     """Write programs, and verify them from their files."""
-    with _stage(f"excitor emit {folder} --target {TARGET}, then excitor verify {folder}", quiet):
+    quoted = shlex.quote(str(folder))
+    with story.step(f"excitor emit {quoted} --target {TARGET}; excitor verify {quoted}"):
         _, emitted = emit(folder, Request((TARGET,)), lambda _: None)
         made = next(one for one in emitted if one.name == TARGET)
         if made.folder is None:
@@ -117,52 +172,30 @@ def _programs(folder: Path, quiet: bool) -> Path:
         _, found = verify_folder(folder, lambda _: None)
         if not all(verified.good for verified in found):
             raise ExcitorError(f"{folder}: programs fail their check; excitor verify {folder} lists the errors")
-    return made.folder / "README.md"
+        page = made.folder / "README.md"
+        story.say(f"Programs, executed from their files and compared with the plan. For the operator: {page}")
+    return page
 
 
-def _model(folder: Path, quiet: bool) -> IdentifiedModel:
-    with _stage(f"excitor identify {folder}", quiet):
+def _model(folder: Path, story: Story) -> IdentifiedModel:
+    with story.step(f"excitor identify {shlex.quote(str(folder))}"):
         identified = identify_stage(folder, None, lambda _: None)
-    assert isinstance(identified, IdentifiedModel)
-    if not quiet:
-        print_identified(identified)
+        assert isinstance(identified, IdentifiedModel)
+        story.show(print_identified, identified)
+        story.say(f"{len(identified.estimate.names)} parameters with 95 % intervals, and a model of possible bodies.")
     return identified
 
 
-def _report(folder: Path, identified: IdentifiedModel, quiet: bool) -> Path:
+def _report(folder: Path, identified: IdentifiedModel, story: Story) -> Path:
     from excitor.experiments.design_json import read_design
 
-    with _stage(f"excitor report {folder}", quiet):
+    with story.step(f"excitor report {shlex.quote(str(folder))}"):
         design_data = read_design(folder)
         commands = chain_commands(identified.campaign, design_data, simulated_runs(identified.campaign))
         written = write_report(folder, identified, design=design_data, commands=commands)
-    return next(path for path in written if path.suffix == ".html")
-
-
-@contextmanager
-def _stage(command: str, quiet: bool) -> Iterator[None]:
-    """Print the command of a stage, and its duration."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    start = time.process_time()
-    if not quiet:
-        console.print(f"\n$ {command}", style="bold", markup=False, highlight=False, soft_wrap=True)
-    yield
-    if not quiet:
-        console.print(f"  {time.process_time() - start:.1f} s", style="dim")
-
-
-def _print_pages(folder: Path, pages: list[Path]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    console.print("\nNothing of this has been on a robot: the logs are a virtual one's. Open")
-    contents = ("the motion in its cell", "what the operator reads", "what was learned")
-    for path, what in zip(pages, contents, strict=True):
-        console.print(f"  {path}   {what}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"What is up to date: excitor status {folder}", markup=False, highlight=False, soft_wrap=True)
-    console.print("Next: excitor init my-cell --robot YOUR-ROBOT.urdf, then excitor design my-cell")
+        page = next(path for path in written if path.suffix == ".html")
+        story.say(f"What was learned, how sure it is, and what it may be used for: {page}")
+    return page
 
 
 def _ratio(robot: Robot) -> float:

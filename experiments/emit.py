@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from excitor.design.certify.certify import DRY_RUN, certify
-from excitor.design.criteria import Criterion
+from excitor.design.criteria import Criterion, conditions
 from excitor.design.motion import Run, line_run, read_run
 from excitor.design.programs import registry
 from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
@@ -18,7 +18,7 @@ from excitor.design.programs.target import CannotDrive, Target, file_text
 from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, design_digest, no_go_reasons, open_design
+from excitor.experiments.design_json import FILE, RunEntry, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
 from excitor.experiments.log_formats import refusal, remark
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
@@ -30,6 +30,7 @@ from excitor.robots.robot import Motion
 
 NO_GO, UNKNOWN_LIMITS = "no-go", "unknown-limits"  # refusals that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
+ILL_CONDITIONED = 1e5  # above which Gram matrices are not accurate enough
 Listen = Callable[[str], None]
 
 
@@ -352,6 +353,7 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
     setup = set_up(campaign)
     runs = {plan.name: plan for plan in planned_runs(setup)[0]} if not design.torque_runs else {}
     made: list[CheckedPlan] = []
+    firsts: dict[str, CheckedPlan | str] = {}
     torques = [run.name for run in design.torque_runs]
     notes = [f"run {name!r} commands torques, which no position program can; it was left out" for name in torques]
     designed = {run.name: run for run in (*design.runs, *design.slow_runs)}
@@ -371,7 +373,7 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
                 one = periodic_programs(setup, runs[name], body, read_run(run.way, "way"))
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
-        first = first_run(one[-1]) if poses else None
+        first = _known_first_run(firsts, run, one[-1]) if poses else None
         if isinstance(first, str):
             notes.append(f"run {name!r} has no first run at reduced speed: {first}")
         made += [first] if isinstance(first, CheckedPlan) else []
@@ -401,6 +403,13 @@ def first_run(one: CheckedPlan) -> CheckedPlan | str:
     return made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))
 
 
+def _known_first_run(known: dict[str, CheckedPlan | str], run: RunEntry, one: CheckedPlan) -> CheckedPlan | str:
+    """Plan a run's first run, or take that of another run with the same motion."""
+    key = repr((run.stated, run.way, one.plan.payload))
+    found = known[key] = known[key] if key in known else first_run(one)
+    return found if isinstance(found, str) else replace(found, plan=replace(found.plan, run=one.plan.run))
+
+
 def with_first_runs(runs: Iterable[Sequence[CheckedPlan]]) -> list[CheckedPlan]:
     """Put each run's first run at reduced speed before its programs, where there is one."""
     listed = [one for programs in runs for one in (first_run(programs[-1]), *programs)]
@@ -428,7 +437,13 @@ def score_of(setup: Setup, run_plan: RunPlan) -> Callable[[Motion], float]:
     """Condition number of the column-normalised, unweighted matrix that the run was designed for."""
     problem = run_problem(setup, run_plan, ())
     model = model_of(setup, problem.model.columns, Criterion("condition"), run_plan)
-    return lambda motion: condition_number(model.observation(motion))
+
+    def score(motion: Motion) -> float:
+        q, dq, ddq = (x.T[None] for x in (motion.q, motion.dq, motion.ddq))
+        (value,) = conditions(model.grams(q, dq, ddq, len(motion)))
+        return float(value) if value < ILL_CONDITIONED else condition_number(model.observation(motion))
+
+    return score
 
 
 def _payload(setup: Setup, run_plan: RunPlan) -> float | None:

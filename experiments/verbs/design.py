@@ -156,7 +156,7 @@ def _family(run: SearchedRun) -> Table:
         for k, one in enumerate(run.family)
     ]
     headings = ("pick", "condition", "duration", "torque", "clearance")
-    return table(f"Distinct motions of {run.plan.name}: excitor design --pick", headings, rows, left=(), **COMPACT)
+    return table(f"Designs of {run.plan.name}, to --pick", headings, rows, left=(), **COMPACT)
 
 
 def _margins(designed: CampaignDesign) -> Table:

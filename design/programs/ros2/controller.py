@@ -51,18 +51,18 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 
 def _table(files: Mapping[str, str], stretch: Mapping[str, Any], program: str) -> "Table":
     file, yaml = stretch["file"], stretch["yaml"]
-    table = trajectory(file, read_json(file, _text(files, file)))
-    if _wire(yaml, _text(files, yaml)) != table.wire:
-        raise ProgramError(yaml, None, f"differs from {file}")
+    table = _read(file, _text(files, file), yaml, _text(files, yaml))
     if stretch["points"] != len(table.t) or abs(float(table.t[-1]) - stretch["duration"]) > 1e-8:
         raise ProgramError(file, None, f"does not have the points, or the duration, that {program} states")
     return table
 
 
-@lru_cache(maxsize=16)  # a program is executed in several situations, and reading YAML takes most of the time
-def _wire(file: str, text: str) -> bytes:
-    """Serialise the message that a YAML file states."""
-    return trajectory(file, read_yaml(file, text)).wire
+@lru_cache(maxsize=16)  # a program is executed in several situations, and reading takes most of the time
+def _read(file: str, text: str, yaml: str, yaml_text: str) -> "Table":
+    table = trajectory(file, read_json(file, text))
+    if trajectory(yaml, read_yaml(yaml, yaml_text)).wire != table.wire:
+        raise ProgramError(yaml, None, f"differs from {file}")
+    return table
 
 
 class Table:

@@ -24,6 +24,14 @@ _ODD_NUMBER = re.compile(  # what YAML 1.1 reads as octal, hexadecimal, binary, 
     r"[-+]?(?:0[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|[0-9][0-9_]*_[0-9_.]*"
     r"|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
 )
+_ROW = r"\[((?:[-+]?[0-9]+\.[0-9]+(?:, [-+]?[0-9]+\.[0-9]+)*)?)\]\n"
+_COUNT = r"(0|[1-9][0-9]{0,9})"
+_ROWS = ("positions", "velocities", "accelerations", "effort")
+_POINT = re.compile(  # a trajectory's point as it is emitted, where ruamel.yaml makes forty events of it
+    "^- " + "  ".join(f"{key}: {_ROW}" for key in _ROWS) + rf"  time_from_start: {{sec: {_COUNT}, nanosec: {_COUNT}}}$",
+    re.MULTILINE,
+)
+_MARK = "a point that was read"
 _WORDS: dict[str, object] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
 for _word, _truth in (("true", True), ("false", False), ("yes", True), ("no", False), ("on", True), ("off", False)):
     _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _truth)
@@ -37,6 +45,28 @@ def read_yaml(file: str, text: str) -> object:
     ):
         if found := pattern.search(text):
             raise ProgramError(file, text.count("\n", 0, found.start()) + 1, sentence)
+    points: list[object] = []
+
+    def aside(found: re.Match[str]) -> str:
+        *rows, sec, nanosec = found.groups()
+        point: dict[str, object] = {key: _numbers(row) for key, row in zip(_ROWS, rows, strict=True)}
+        points.append(point | {"time_from_start": {"sec": int(sec), "nanosec": int(nanosec)}})
+        return f"- {_MARK}" + "\n" * found.group().count("\n")
+
+    marked = text if _MARK in text else _POINT.sub(aside, text)
+    document = _parsed(file, marked)
+    left = iter(points)
+    for items in document.values() if points and isinstance(document, dict) else ():
+        if isinstance(items, list):
+            items[:] = [next(left) if item == _MARK else item for item in items]
+    return _parsed(file, text) if next(left, None) else document  # a point stood inside of something else
+
+
+def _numbers(row: str) -> list[float]:
+    return [float(number) for number in row.split(", ")] if row else []
+
+
+def _parsed(file: str, text: str) -> object:
     parser = YAML(typ="safe", pure=True)
     parser.version = (1, 1)
     try:

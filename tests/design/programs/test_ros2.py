@@ -285,6 +285,25 @@ def test_nonsense_is_an_error_not_a_crash(text):
         check.trajectory("x.yaml", read_yaml("x.yaml", text))
 
 
+def test_points_are_read_at_once_only_where_they_stand_as_points():
+    row = "[1.0, -2.5]"
+    rest = f"  velocities: {row}\n  accelerations: {row}\n  effort: []\n  time_from_start: {{sec: 1, nanosec: 20}}\n"
+    point = f"- positions: {row}\n{rest}"
+    read = {key: [1.0, -2.5] for key in ("positions", "velocities", "accelerations")}
+    read |= {"effort": [], "time_from_start": {"sec": 1, "nanosec": 20}}
+    assert read_yaml("x", f"points:\n{point}{point}") == {"points": [read, read]}
+    octal = point.replace("sec: 1,", "sec: 010,")  # 8 to YAML 1.1: refused
+    string = point.replace("1.0, -2.5", "1e-3, 2.0", 1)  # a string to YAML 1.1
+    with pytest.raises(ProgramError, match="line 11.*010"):
+        read_yaml("x", f"points:\n{point}{octal}")
+    mixed = read_yaml("x", f"points:\n{point}{string}")
+    assert mixed["points"] == [read, {**read, "positions": ["1e-3", 2.0]}]
+    text = f'frame_id: "a\n{point}  b"\npoints: [1]\n'  # looks like a point, but is a part of a string
+    assert read_yaml("x", text) == {"frame_id": "a " + " ".join(point.split()) + " b", "points": [1]}
+    marked = read_yaml("x", f'points:\n{point}- "a point that was read"\n')
+    assert marked["points"] == [read, "a point that was read"]
+
+
 def test_escapes_beyond_unicode_are_refused():
     with pytest.raises(ProgramError, match="is not YAML"):
         read_yaml("x.yaml", '"\\UFFFFFFFF"')
