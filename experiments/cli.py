@@ -24,7 +24,6 @@ app = typer.Typer(
     "uncertainty.\n\nExample: excitor robots tx40",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -421,7 +420,7 @@ def fleet(
     reports: Annotated[bool, typer.Option("--reports", help="Write each newly identified arm's report.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Identify many arms, and compare each with its type and its past: fleet.html.
+    """Identify many arms, and compare each with its type: fleet.html.
 
     Arms whose inputs have not changed are not identified again. Results are appended to a Parquet dataset. A table
     (CSV, Parquet) has the columns arm and folder, or arm and log with a campaign.toml beside it; temperature_c or

@@ -118,7 +118,7 @@ def commands_of(text):
 def check_command(line):
     commands = verbs()
     verb, *words = [word for word in shlex.split(line) if word not in ("…", "...")]
-    if verb in ("--version", "--help", "-h"):
+    if verb in ("--version", "--help", "-h", "--install-completion"):
         return
     assert verb in commands, f"excitor has no verb {verb!r}"
     options = {word: item for item in commands[verb].params for word in item.opts if item.param_type_name == "option"}

@@ -212,6 +212,13 @@ def test_a_robot_with_errors_exits_1(tmp_path):
     assert any(finding["level"] == "error" for finding in json.loads(result.stdout)["findings"])
 
 
+def test_first_lines_of_verbs_fit_80_columns_and_verbs_complete():
+    lines = run("--help").stdout.partition("Commands:")[2].splitlines()
+    assert not [line for line in lines if line.endswith("...")]
+    asked = {"_EXCITOR_COMPLETE": "complete_bash", "COMP_WORDS": "excitor ide", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], env=asked, prog_name="excitor").stdout.split() == ["identify"]
+
+
 @pytest.mark.slow
 def test_the_demo_goes_from_a_plan_to_a_report(tmp_path):
     data = json.loads(run("demo", str(tmp_path / "demo"), "--json").stdout)
