@@ -113,7 +113,6 @@ class RobustTorque(TorqueLimits):
         return inside[:, self.stated], at_samples[:, self.stated]
 
     def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
         whom = "all of a box" if self.probability is None else f"{100.0 * self.probability:g} %, k = {self.factor:.3g}"
         return f"prior model ± {100.0 * self.spread:g} % ({whom}), {TorqueLimits.proof(self, robot, worst)}"
 
@@ -135,7 +134,6 @@ class RobustTorque(TorqueLimits):
         ]
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the limit, and of what it holds."""
         whom = "every robot" if self.probability is None else f"{100.0 * self.probability:g} % of robots"
         text = TorqueLimits.describe(self, robot, group)
         return f"{text} for {whom} whose parameters differ by {100.0 * self.spread:g} % of the prior's"
