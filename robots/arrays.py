@@ -22,6 +22,23 @@ def finite(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
+def plain(value: Any) -> Any:
+    """Write a value as JSON can have it: numbers finite or null, arrays and tuples as lists, tables entry by entry."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def picked(source: object, names: str) -> dict[str, Any]:
+    """Write attributes for JSON, by name; `key=attribute` gives one another key."""
+    pairs = (name.partition("=") for name in names.split())
+    return {key: plain(getattr(source, attribute or key)) for key, _, attribute in pairs}
+
+
 def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> dict[str, int]:
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 
