@@ -18,7 +18,7 @@ import scipy.stats
 from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, rows_of_groups, triangle
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread, shaped
 from excitor.robots.errors import RankDeficient
 
 Method = Literal["white", "effective", "bootstrap", "spectral", "blocks"]
@@ -422,6 +422,7 @@ def _density(bands: Sequence[_Band]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(autocorrelation="n_lags")
 class Whiteness:
     """Correlation in time of one joint's residuals, pooled over its runs; gaps in time are left out, not bridged."""
 
@@ -431,9 +432,6 @@ class Whiteness:
     bound: float  # 95 % of a white sequence's autocorrelations are smaller
     n_effective: float  # white residuals that would tell a mean as well
     block: float  # samples in a block that keeps most of the correlation inside
-
-    def __post_init__(self) -> None:
-        freeze(self, autocorrelation="n_lags")
 
     @property
     def inflation(self) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from excitor.identify.logs.declared import SECONDS, Columns, Kind, Side, column_map, scale_matrix, unit_factor
 from excitor.identify.samples import Step
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
@@ -44,15 +44,13 @@ _MOST_SPIKES = 1e-3  # of all samples: more are no accidents
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(values="n_samples n_joints")
 class Signal:
     """One quantity of all joints, in SI units, sampled together."""
 
     kind: Kind
     side: Side
     values: FloatArray  # (n_samples, n_joints)
-
-    def __post_init__(self) -> None:
-        freeze(self, values="n_samples n_joints")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

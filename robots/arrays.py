@@ -1,9 +1,9 @@
 """Read-only arrays: copying, shape checks and locking of the fields of frozen data classes; limit on BLAS threads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Class = TypeVar("Class", bound=type)
 
 
 def finite(value: Any) -> float | None:
@@ -69,6 +70,16 @@ def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C
     array: NDArray[Any] = np.array(values, dtype=dtype, order=order)
     array.flags.writeable = False
     return array
+
+
+def shaped(finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> Callable[[Class], Class]:
+    """Let a data class `freeze` these fields when it is made: `@shaped(q="n_samples n_joints")` below `@dataclass`."""
+
+    def decorated(cls: Class) -> Class:
+        cls.__post_init__ = lambda self: freeze(self, finite, order, **shapes)  # type: ignore[attr-defined]
+        return cls
+
+    return decorated
 
 
 def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int] | None = None) -> None:
