@@ -57,8 +57,7 @@ class Regression:
 
     def __post_init__(self) -> None:
         freeze(self, W="n_rows n_columns", y="n_rows", joint="int: n_rows", run="int: n_rows", sample="int: n_rows")
-        if self.variance is not None:
-            freeze(self, variance=str(len(self.y)))
+        freeze(self, variance=f"{len(self.y)}?")
 
     def __len__(self) -> int:
         return len(self.y)

@@ -44,12 +44,14 @@ def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", *
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 
     A word in a shape names a dimension, equal wherever the name appears; a number is a fixed size.
-    Elements are floats unless `int:` or `bool:` stands in front.
+    Elements are floats unless `int:` or `bool:` stands in front; with a `?` behind it, a field may be None.
     Returns the dimensions found. Raises ValueError with the field, its shape and the expected one.
     """
     sizes: dict[str, int] = {}
     for field, spelled in shapes.items():
-        kind, _, shape = spelled.rpartition(":")
+        kind, _, shape = spelled.rstrip("?").rpartition(":")
+        if getattr(owner, field) is None and spelled.endswith("?"):
+            continue
         array = locked(getattr(owner, field), kind or "float", order)
         where = f"{type(owner).__name__}.{field}"
         check_shape(array, shape, where, sizes)

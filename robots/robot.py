@@ -81,10 +81,8 @@ class DriveTrain:
     in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
-        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
+        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints", current_sigma="n_joints?")
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
-        if self.current_sigma is not None:
-            freeze(self, current_sigma=str(sizes["n_joints"]))
 
     @property
     def has_current_law(self) -> bool:
