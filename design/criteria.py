@@ -7,6 +7,7 @@ W is the observation matrix of the model to be fitted: joint torques, total powe
 robot declares (such as a paper's), or the Jacobian of a payload, with friction and efficiencies as unknowns.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -217,21 +218,37 @@ class DynamicModel:
         object.__setattr__(self, "weights", locked(self.weights))
 
     def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
-        """WᵀW of a population."""
         return population_grams(self.robot, q, dq, ddq, columns=self.columns, weights=self.weights, n_samples=n_samples)
 
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Gradient by the motion, exactly."""
         return gram_gradient(self.robot, motion, gram_bar=gram_bar, columns=self.columns, weights=self.weights)
 
     def observation(self, motion: Motion) -> FloatArray:
-        """W itself."""
         Y = regressor(self.robot, motion)[:, :, self.columns] * self.weights[None, :, None]
         return stack(Y)
 
 
+class _OneByOne(ABC):
+    """A model whose WᵀW is formed candidate by candidate; NaN of motions that leave a closed chain's workspace."""
+
+    __slots__ = ()
+    columns: IntArray
+
+    @abstractmethod
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself, (n_rows, n_columns)."""
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        out = np.full((len(q), len(self.columns), len(self.columns)), np.nan)
+        for k, candidate in enumerate(zip(q, dq, ddq, strict=True)):
+            with suppress(AssemblyError):
+                W = self.observation(Motion(*(x[:, :n_samples].T for x in candidate)))
+                out[k] = W.T @ W
+        return out
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class PowerModel:
+class PowerModel(_OneByOne):
     """The robot's total power: one row a sample, ∑ dq τ.
 
     With `sigma`, standard deviations of torque rows (n_joints,), rows are divided by s, s² = mean over the run of
@@ -249,10 +266,6 @@ class PowerModel:
             if self.sigma.shape != (self.robot.n_joints,) or not (self.sigma > 0.0).all():
                 raise ValueError(f"sigma is {self.sigma}, expected {self.robot.n_joints} positive standard deviations")
 
-    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
-        """WᵀW of a population."""
-        return grams_one_by_one(self, (q, dq, ddq), n_samples)
-
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Gradient by the motion: of G = P / s², dG = dP / s² - P ds² / s⁴, P by differences."""
         P, variance = self._power(motion), self._variance(motion)
@@ -264,7 +277,6 @@ class PowerModel:
         return by_q, by_dq, by_ddq
 
     def observation(self, motion: Motion) -> FloatArray:
-        """W itself."""
         return np.asarray(self._power(motion) / np.sqrt(self._variance(motion)))
 
     def _power(self, motion: Motion) -> FloatArray:
@@ -272,14 +284,6 @@ class PowerModel:
 
     def _variance(self, motion: Motion) -> float:
         return 1.0 if self.sigma is None else float(np.mean(motion.dq**2 @ self.sigma**2))
-
-
-def grams_one_by_one(model: Model, states: tuple[FloatArray, FloatArray, FloatArray], n_samples: int) -> FloatArray:
-    """Form WᵀW of a population (q, dq, ddq) from each candidate's W, (n_candidates, n_columns, n_columns)."""
-    observed = [
-        model.observation(Motion(*(x[:, :n_samples].T for x in candidate))) for candidate in zip(*states, strict=True)
-    ]
-    return np.array([W.T @ W for W in observed])
 
 
 def gradient_by_differences(
@@ -348,7 +352,7 @@ def declared_model(robot: Robot, weights: FloatArray | None = None) -> DeclaredM
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LoadModel:
+class LoadModel(_OneByOne):
     """Motor torques of the axes that move, referred to the link side; built by `load_model`.
 
     `columns` number the robot's own parameters; the efficiency of axis i is column n_params + i.
@@ -365,10 +369,6 @@ class LoadModel:
         n_joints = freeze(self, moving="bool: n_joints", weights="n_joints", columns="int: n_columns")["n_joints"]
         if n_joints != self.robot.n_joints:
             raise ValueError(f"moving has {n_joints} axes, expected the robot's {self.robot.n_joints}")
-
-    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
-        """WᵀW of a population."""
-        return grams_one_by_one(self, (q, dq, ddq), n_samples)
 
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Gradient by the motion at fixed signs and fixed directions of power flow; the rest by central differences.
@@ -406,7 +406,7 @@ def load_model(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class GainModel:
+class GainModel(_OneByOne):
     """Drive gains from a motion without and with a load: V g - W χ = w, [Briot2012] eq. (13); built by `gain_model`.
 
     `columns` number the robot's parameters, then unknown ones of the load (n_params + k), then, last, the gains
@@ -418,17 +418,7 @@ class GainModel:
     weights: FloatArray  # (n_joints,): of rows
     columns: IntArray
 
-    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
-        """WᵀW of a population; NaN of motions that leave a closed chain's workspace."""
-        out = np.full((len(q), len(self.columns), len(self.columns)), np.nan)
-        for k, candidate in enumerate(zip(q, dq, ddq, strict=True)):
-            with suppress(AssemblyError):
-                W = self.observation(Motion(*(x[:, :n_samples].T for x in candidate)))
-                out[k] = W.T @ W
-        return out
-
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Gradient by the motion, by central differences."""
         rows = _gain_blocks(self, motion) @ (gram_bar + gram_bar.T)
         return gradient_by_differences(lambda moved: _gain_blocks(self, moved), motion, rows)
 

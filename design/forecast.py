@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from excitor.design.constraints.constraint import listed
-from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, one_blas_thread, plain
 from excitor.robots.base import base_parameters, lost_when_locked, random_motion
 from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard, unknown_friction
 from excitor.robots.dynamics import inverse_dynamics, regressor
@@ -181,8 +181,8 @@ def forecast(
 
 def forecast_data(result: Forecast) -> dict[str, Any]:
     """Write a forecast as plain data for JSON, which has no infinity: null."""
-    plain: dict[str, Any] = without_infinities(asdict(result))
-    return plain
+    data: dict[str, Any] = plain(asdict(result))
+    return data
 
 
 def periods_needed(once: Information, target: FloatArray, *, inflated: bool = True) -> FloatArray:
@@ -241,15 +241,6 @@ def _out_of_reach(robot: Robot, q: FloatArray, moving: BoolArray, eigen: Knowled
         return set(eigen.unidentifiable)
     still = {int(j): float(q[j]) for j in np.flatnonzero(~moving) if j not in robot.locked}
     return set(eigen.unidentifiable).intersection(lost_when_locked(robot, still).lost if still else ())
-
-
-def without_infinities(value: Any) -> Any:
-    """Write None for numbers that are not finite, at any depth of dicts and lists."""
-    if isinstance(value, dict):
-        return {key: without_infinities(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_infinities(entry) for entry in value]
-    return finite(value) if isinstance(value, float) else value
 
 
 REVERSAL_DEAD_ZONE = 0.01  # of a joint's largest speed in the run
@@ -343,7 +334,6 @@ CONDITION = 30.0  # at most
 FRICTION = 0.05  # of a joint's torque limit, where no file states any: few gears have less
 REVERSALS = 2.0  # of a moving joint's velocity, at least, over all runs; fewer leave Coulomb friction and offset alike
 TORQUE_ERROR = 0.05  # of the joint's rms torque, or of its noise where that is more, at most, inflated
-_LISTED = 5  # names in a sentence
 
 
 def _check_parameters(essential: Sequence[ParameterForecast]) -> Check:
@@ -355,7 +345,7 @@ def _check_parameters(essential: Sequence[ParameterForecast]) -> Check:
     elif bad:
         text = (
             f"{len(bad)} of {len(relative)} essential parameters would be known worse than {RELATIVE_SIGMA:.0%}: "
-            f"{_several([f'{name} ({_percent(relative[name])})' for name in bad])}; measure longer, or move what shows "
+            f"{first_of([f'{name} ({_percent(relative[name])})' for name in bad])}; measure longer, or move what shows "
             "them"
         )
     else:
@@ -377,7 +367,7 @@ def _reversals(robot: Robot, runs: Sequence[PlannedRun], noise: Noise, moves: Bo
     bad = [name for name, n in moving.items() if n < REVERSALS]
     if bad:
         text = (
-            f"{_several(bad)} would reverse less than {REVERSALS:g} times, so Coulomb friction and offset look alike; "
+            f"{first_of(bad)} would reverse less than {REVERSALS:g} times, so Coulomb friction and offset look alike; "
             "let each moving joint go back and forth"
         )
     else:
@@ -392,7 +382,7 @@ def _torque(torques: Sequence[TorqueForecast], noise: Noise) -> Check:
     bad = [f"{name} ({_percent(ratio)})" for name, ratio in ratios.items() if not ratio <= TORQUE_ERROR]
     if bad:
         limit = f"{TORQUE_ERROR:.0%} of the rms torque"
-        text = f"the expected torque error exceeds {limit}: {_several(bad)}; measure longer"
+        text = f"the expected torque error exceeds {limit}: {first_of(bad)}; measure longer"
     else:
         text = f"the expected torque error is at most {worst:.2%} of a joint's rms torque"
     return Check("torque error", worst, TORQUE_ERROR, not bad, text)
@@ -402,9 +392,10 @@ def _percent(value: float) -> str:
     return f"{value:.0%}" if value < float("inf") else "not at all"
 
 
-def _several(names: Sequence[str]) -> str:
-    rest = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+def first_of(names: Sequence[str], most: int = 5) -> str:
+    """List the first of some names, and count the rest."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 N_SAMPLES = 200  # of the random states that stand for a further run

@@ -208,7 +208,6 @@ class Move(Segment):
 
     @property
     def kind(self) -> str:
-        """Its name in files."""
         return "hold" if self.still else "move"
 
     @property
@@ -227,7 +226,6 @@ class Move(Segment):
         return self.origin, self.goal
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative, (n_t, n_joints)."""
         first, last = self.within or (0.0, self.time)
         x = np.clip(first + np.asarray(t), first, last)
         share = travelled(x, np.full(x.shape, self.time or 1.0), np.full(x.shape, self.blend), order)[:, None]
@@ -235,7 +233,6 @@ class Move(Segment):
 
     @cached_property
     def most(self) -> FloatArray:
-        """Bounds of |q⁽ᵏ⁾|, (7, n_joints)."""
         if self.blend == 0.0:
             rates = RISE_MOST[1:] / (self.time or 1.0) ** np.arange(1, RISE_MOST.size)
         else:
@@ -246,7 +243,6 @@ class Move(Segment):
         return np.concatenate([place[None], rates[:, None] * np.abs(self.goal - self.origin)])
 
     def mapped(self, change: Change) -> Self:
-        """Map its poses."""
         return replace(self, origin=change(self.origin, 0), goal=change(self.goal, 0))
 
     def pieces(self) -> tuple[Segment, ...]:
@@ -294,7 +290,6 @@ class Series(Periodic, Segment):
 
     @property
     def duration(self) -> float:
-        """Duration, s."""
         return self.periods * self.period if self.envelope == "none" else self.ramp
 
     @property
@@ -309,7 +304,6 @@ class Series(Periodic, Segment):
 
     @property
     def kind(self) -> str:
-        """Its name in files."""
         return "series" if self.envelope == "none" else "ramp"
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
@@ -340,7 +334,6 @@ class Series(Periodic, Segment):
         return np.stack([amplitudes @ omegas**order for order in range(RISE_MOST.size)])
 
     def mapped(self, change: Change) -> Self:
-        """Map its centre and its coefficients."""
         sines, cosines = (change(x.T, 1).T for x in (self.sines, self.cosines))
         return replace(self, center=change(self.center, 0), sines=sines, cosines=cosines)
 
@@ -385,7 +378,6 @@ class Table(Segment):
 
     @property
     def duration(self) -> float:
-        """Duration, s."""
         t = self.t if self.within is None else self.t[self.within : self.within + 2]
         return float(t[-1] - t[0])
 
@@ -399,7 +391,6 @@ class Table(Segment):
         return PPoly(curve.c[:, k : k + 1], curve.x[k : k + 2] - curve.x[k])
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative, (n_t, n_joints)."""
         return np.asarray(self.curve(np.clip(t, 0.0, self.duration), order))
 
     @cached_property
@@ -414,7 +405,6 @@ class Table(Segment):
         return np.array(bounds)
 
     def mapped(self, change: Change) -> Self:
-        """Map its points and their rates."""
         dq, ddq = (None if x is None else change(x, 1) for x in (self.dq, self.ddq))
         return replace(self, q=change(self.q, 0), dq=dq, ddq=ddq)
 

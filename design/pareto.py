@@ -26,7 +26,7 @@ from excitor.design.problem import (
     run_of,
 )
 from excitor.design.search import SHARP, WHOLE, Budget, Listener, Progress, SearchResult, descend, solve, with_values
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread, shaped
 from excitor.robots.population import population_tool_speeds
 
 Objective = Literal["condition", "duration", "torque", "tool speed"]
@@ -44,6 +44,7 @@ _UNITS = {"condition": "", "duration": "s", "torque": "of the limit", "tool spee
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(points="n_points n_objectives", which="int: n_points")
 class Front:
     """Feasible runs of which none is better than another in every objective; the first objective rises."""
 
@@ -58,9 +59,6 @@ class Front:
     evaluations: int
     seconds: float
     stopped: Literal["budget spent", "interrupted"]
-
-    def __post_init__(self) -> None:
-        freeze(self, points="n_points n_objectives", which="int: n_points")
 
     def __len__(self) -> int:
         return len(self.points)

@@ -168,16 +168,31 @@ class Problem:
         return shares, np.concatenate([self.basis[0], dry, still], axis=1)
 
     def decode(self, X: FloatArray) -> Candidates:
-        """Turn design variables into motions within the joint limits."""
-        return decode(self, X)
+        """Turn design variables (n_candidates, n_design) into motions that keep every joint's limits.
+
+        Each joint's swing is divided by the largest share of a limit it takes, if that is more than 1; then its centre
+        is moved until the range holds.
+        """
+        raw = self.coefficients(X)
+        high, low, share = reach(self, raw.swing)
+        excess = np.maximum(1.0, share)
+        swing = raw.swing / excess[:, :, None]
+        center = np.clip(raw.center, self.position[:, 0] - low / excess, self.position[:, 1] - high / excess)
+        return Candidates(np.where(self.excitation.moving, center, raw.center), swing)
 
     def encode(self, candidates: Candidates) -> FloatArray:
-        """Turn motions into design variables."""
-        return encode(self, candidates)
+        """Turn coefficients back into design variables, (n_candidates, n_design)."""
+        moving, free = self.excitation.moving, np.isnan(self.pose)
+        middle, half = self.position.mean(axis=1), 0.5 * np.ptp(self.position, axis=1)
+        place = (candidates.center - middle) / half
+        waves_of = candidates.swing[:, moving] / self.amplitude[moving]
+        return np.concatenate([place[:, moving], waves_of.reshape(len(place), -1), place[:, free]], axis=1)
 
     def evaluate(self, candidates: Candidates) -> Evaluation:
-        """Evaluate a population."""
-        return evaluate(self, candidates)
+        """Evaluate criterion and constraints of a population."""
+        states = motions(self, candidates)
+        G = self.earlier + self.share * self.model.grams(*states, self.n_period)
+        return Evaluation(values(self.criterion, G), constraint_values(self, candidates, states))
 
     def objective(self, fidelity: Fidelity) -> "Objective":
         """Build what a descent minimises, with its gradient."""
@@ -207,6 +222,9 @@ class Problem:
         n = JUDGED * self.n_period
         basis = tuple(_basis(self.excitation, n, order) for order in range(len(self.basis)))
         return replace(self, n_period=n, share=self.share / JUDGED, basis=basis)
+
+
+decode, encode, evaluate = Problem.decode, Problem.encode, Problem.evaluate
 
 
 def build_problem(
@@ -257,20 +275,6 @@ def build_problem(
     )
 
 
-def decode(problem: Problem, X: FloatArray) -> Candidates:
-    """Turn design variables (n_candidates, n_design) into motions that keep every joint's limits.
-
-    Each joint's swing is divided by the largest share of a limit it takes, if that is more than 1; then its centre
-    is moved until the range holds.
-    """
-    raw = problem.coefficients(X)
-    high, low, share = reach(problem, raw.swing)
-    excess = np.maximum(1.0, share)
-    swing = raw.swing / excess[:, :, None]
-    center = np.clip(raw.center, problem.position[:, 0] - low / excess, problem.position[:, 1] - high / excess)
-    return Candidates(np.where(problem.excitation.moving, center, raw.center), swing)
-
-
 def reach(problem: Problem, swing: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Find how far swings go up and down, and the largest share of a limit that each joint takes, (n, n_joints)."""
     q = swing @ problem.basis[0]
@@ -280,22 +284,6 @@ def reach(problem: Problem, swing: FloatArray) -> tuple[FloatArray, FloatArray, 
         for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
             share = np.maximum(share, np.abs(swing @ basis).max(axis=2) / rate)
     return high, low, share
-
-
-def encode(problem: Problem, candidates: Candidates) -> FloatArray:
-    """Turn coefficients back into design variables, (n_candidates, n_design)."""
-    moving, free = problem.excitation.moving, np.isnan(problem.pose)
-    middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
-    place = (candidates.center - middle) / half
-    waves_of = candidates.swing[:, moving] / problem.amplitude[moving]
-    return np.concatenate([place[:, moving], waves_of.reshape(len(place), -1), place[:, free]], axis=1)
-
-
-def evaluate(problem: Problem, candidates: Candidates) -> Evaluation:
-    """Evaluate criterion and constraints of a population."""
-    states = motions(problem, candidates)
-    G = problem.earlier + problem.share * problem.model.grams(*states, problem.n_period)
-    return Evaluation(values(problem.criterion, G), constraint_values(problem, candidates, states))
 
 
 def limit_rows(problem: Problem, x: FloatArray) -> FloatArray:

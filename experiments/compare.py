@@ -18,7 +18,7 @@ from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import ComparisonProblem, Tell, UnusableData, prepare, seconds_of
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
-from excitor.experiments.report.html import MINUS, entries, percent, picked, plain, show, subtable
+from excitor.experiments.report.html import MINUS, entries, percent, show, subtable
 from excitor.identify import validate
 from excitor.identify.consistent import ConsistentEstimate, Delivered, delivered
 from excitor.identify.diagnose import Finding, delay, several, usable
@@ -29,7 +29,7 @@ from excitor.identify.methods import METHODS, SIMULATING, Answer, answer
 from excitor.identify.regression import Regression, subset
 from excitor.identify.samples import Samples
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, picked, plain
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import friction_model

@@ -23,7 +23,7 @@ from excitor.design.search import SearchResult
 from excitor.design.torque import WORDING, TorqueTrajectory
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
-from excitor.robots.arrays import finite
+from excitor.robots.arrays import finite, picked
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
 from excitor.robots.information import noise_data
@@ -53,17 +53,12 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         "robot": robot.name,
         "joints": list(robot.joint_names),
         "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
-        "ready": designed.ready,
-        "finished": designed.finished,
-        "go": designed.go,
-        "reasons": list(designed.reasons),
-        "remarks": list(setup.remarks),
-        "home": [float(x) for x in setup.constraints.home] if setup.constraints.home is not None else None,
-        "settings": {
-            "seed": settings.seed,
-            **_named(settings.budget, "evaluations", "seconds"),
-            "method": settings.method,
-        },
+        **picked(designed, "ready finished go reasons"),
+        **picked(setup, "remarks"),
+        **picked(setup.constraints, "home"),
+        "settings": picked(settings, "seed")
+        | picked(settings.budget, "evaluations seconds")
+        | {"method": settings.method},
         "noise": noise_data(setup.noise),
         "order": list(designed.order),
         "runs": [searched_data(run) for run in designed.searched if run.torques is None],
@@ -85,18 +80,12 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
     assert isinstance(run.problem, Problem)
     plan, series, excitation = run.plan, run.run.periodic, run.problem.excitation
     return {
-        **_named(plan, "name", "kind", "role", "payload", "same_as", "note"),
+        **picked(plan, "name kind role payload same_as note"),
         "ready": run.certificate.ready,
-        "period": excitation.period,
-        "sample_time": excitation.sample_time,
-        "harmonics": list(excitation.harmonics),
-        "moving": [bool(x) for x in excitation.moving],
+        **picked(excitation, "period sample_time harmonics moving"),
         "phases": phases_data(run.run),
-        "warm_up_periods": excitation.warm_up,
-        "measured_periods": excitation.measured,
-        "center": series.center.tolist(),
-        "sines": series.sines.tolist(),
-        "cosines": series.cosines.tolist(),
+        **picked(excitation, "warm_up_periods=warm_up measured_periods=measured"),
+        **picked(series, "center sines cosines"),
         "criterion": run.problem.criterion.kind,
         **conditioning_data(run),
         "front": front_data(run.front),
@@ -109,24 +98,14 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
     }
 
 
-def _named(item: object, *names: str) -> dict[str, Any]:
-    """Write attributes under their names."""
-    return {name: getattr(item, name) for name in names}
-
-
 def phases_data(run: Run) -> list[dict[str, Any]]:
     """Write the parts of a run."""
-    return [{"name": p.name, "start": p.start, "end": p.end} for p in run.phases]
+    return [picked(phase, "name start end") for phase in run.phases]
 
 
 def conditioning_data(run: SearchedRun) -> dict[str, Any]:
     """Write how well a run's columns can be told apart."""
-    return {
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
-        "columns": list(run.columns),
-        "singular_values": [float(x) for x in run.spectrum],
-    }
+    return picked(run, "condition condition_weighted columns singular_values=spectrum")
 
 
 def certificate_data(run: DesignedRun) -> dict[str, Any]:
@@ -140,29 +119,13 @@ def front_data(front: Front | None) -> dict[str, Any] | None:
     if front is None:
         return None
     periods = [front.problems[k].excitation.period for k in front.which]
-    return {
-        "objectives": list(front.objectives),
-        "units": list(front.units),
-        "points": [[float(x) for x in point] for point in front.points],
-        "periods": periods,
-        "picked": front.chosen,
-    }
+    return picked(front, "objectives units points") | {"periods": periods, "picked": front.chosen}
 
 
 def family_data(run: SearchedRun) -> list[dict[str, Any]]:
     """Write the distinct best motions of a search, for `excitor design --pick` and for the next design."""
-    return [
-        {
-            "value": finite(one.value),
-            "condition": finite(one.condition),
-            "duration_s": one.duration,
-            "torque_share": finite(one.torque),
-            "clearance_m": finite(one.clearance),
-            "center": one.center.tolist(),
-            "swing": one.swing.tolist(),
-        }
-        for one in run.family
-    ]
+    names = "value condition duration_s=duration torque_share=torque clearance_m=clearance center swing"
+    return [picked(one, names) for one in run.family]
 
 
 def finished_searches(folder: Path) -> dict[str, SearchResult]:
@@ -191,7 +154,7 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
     """Write a run of moves and stops: each move goes from one knot to the next, rad and m, s."""
     plan, run = slow.plan, slow.run
     return {
-        **_named(plan, "name", "kind", "role", "note"),
+        **picked(plan, "name kind role note"),
         "ready": slow.certificate.ready,
         "sample_time": run.sample_time,
         "knots": run.knots.tolist(),
@@ -203,22 +166,15 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
     }
 
 
-_TORQUES = ("constant", "amplitudes", "frequencies", "phases")
-
-
 def torque_data(run: SearchedRun, trajectory: TorqueTrajectory, simulation: Simulation) -> dict[str, Any]:
     """Write a run of torques in N m and N, each held from one sample to the next; waves in rad/s and rad."""
     plan, excitation, robust = run.plan, trajectory.excitation, simulation.robustness
     return {
-        **_named(plan, "name", "kind", "role", "note"),
+        **picked(plan, "name kind role note"),
         "ready": run.certificate.ready,
-        "sample_time": excitation.sample_time,
-        "driven": [bool(x) for x in excitation.driven],
-        "start": excitation.start.tolist(),
-        **_named(excitation, "duration", "rate"),
-        "band": list(excitation.band),
+        **picked(excitation, "sample_time driven start duration rate band"),
         "phases": phases_data(run.run),
-        "torques": {key: x.tolist() for key, x in _named(trajectory, *_TORQUES).items()},
+        "torques": picked(trajectory, "constant amplitudes frequencies phases"),
         "criterion": "condition",
         **conditioning_data(run),
         "wording": WORDING,
@@ -231,11 +187,7 @@ def torque_data(run: SearchedRun, trajectory: TorqueTrajectory, simulation: Simu
 
 def search_data(found: SearchResult) -> dict[str, Any]:
     """Write a search's settings and progress."""
-    return {
-        "evaluations": found.evaluations,
-        "stopped": found.stopped,
-        "history": [[finite(x) for x in row] for row in found.history],
-    }
+    return picked(found, "evaluations stopped history")
 
 
 def way_data(run: SearchedRun) -> dict[str, Any] | None:
@@ -249,8 +201,7 @@ def way_data(run: SearchedRun) -> dict[str, Any] | None:
 
 def margin_data(item: Margin) -> dict[str, Any]:
     """Write one line of a certificate."""
-    numbers = {name: finite(value) for name, value in _named(item, "limit", "worst", "margin").items()}
-    return _named(item, "name", "unit") | numbers | _named(item, "holds", "proof", "where")
+    return picked(item, "name unit limit worst margin holds proof where")
 
 
 def forecast_of(designed: CampaignDesign) -> dict[str, Any]:
@@ -279,10 +230,9 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
         "condition": None if first is None else finite(first.condition),
         "condition_weighted": None if first is None else finite(first.condition_weighted),
         "certified": designed.ready,
-        **_named(designed, "finished", "go"),
-        "reasons": list(designed.reasons),
-        "remarks": list(designed.setup.remarks),
-        "notes": list(designed.notes),
+        **picked(designed, "finished go reasons"),
+        **picked(designed.setup, "remarks"),
+        **picked(designed, "notes"),
         "margins": [
             margin_data(item) | {"run": name}
             for name, certificate in designed.certificates.items()

@@ -20,14 +20,13 @@ from excitor.experiments.campaign import FILE, OpenCampaign, open_campaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.init import begin
 from excitor.experiments.logs import FASTEST_JOINT, RATES
-from excitor.experiments.report.html import picked
 from excitor.identify.diagnose import several
 from excitor.identify.log import UNINITIALISED, Channel, Log, Recording, Signal, check_measured, joint_side
 from excitor.identify.logs.declared import KINDS, SECONDS, UNITS, ColumnMap, Side
 from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.identify.logs.read import recording_log
 from excitor.identify.signals import differentiate, lowpass
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, picked
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.write import toml_text

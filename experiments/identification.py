@@ -21,7 +21,6 @@ from excitor.experiments.files import write_atomically
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
-from excitor.experiments.report.html import picked, plain
 from excitor.identify import validate
 from excitor.identify.band import paired_doubt
 from excitor.identify.between import check_between, independent_weights
@@ -65,7 +64,7 @@ from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import block_means, decimate
 from excitor.identify.validate import Baselines, Errors, Parameters, Validation
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, picked, plain
 from excitor.robots.base import base_parameters, declared_names, random_motion, regroupings
 from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code

@@ -61,8 +61,7 @@ class Standard:
     links: tuple[str, ...] = ()  # that have a body
 
     def __post_init__(self) -> None:
-        more: dict[str, Any] = {key: "n_params" for key in ("sigma", "share") if getattr(self, key) is not None}
-        freeze(self, values="n_params", eigenvalues="n_bodies", **more)
+        freeze(self, values="n_params", eigenvalues="n_bodies", sigma="n_params?", share="n_params?")
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
@@ -142,8 +141,7 @@ class Model:
 
     def __post_init__(self) -> None:
         freeze(self, finite=False, values="n", sigma_white="n", sigma="n", low="n", high="n", singular_values="m")
-        if self.covariance is not None:
-            freeze(self, covariance=f"{len(self.names)} {len(self.names)}")
+        freeze(self, covariance=f"{len(self.names)} {len(self.names)}?")
 
     def __repr__(self) -> str:
         """Return the main figures in one line."""

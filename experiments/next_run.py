@@ -27,13 +27,13 @@ from excitor.experiments.identification import read_runs, rows_of
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.plan import make_slow_run, run_problem
-from excitor.experiments.report.html import entries, picked, subtable
+from excitor.experiments.report.html import entries, subtable
 from excitor.experiments.setup import Setup, set_up
 from excitor.experiments.status import advice, status
 from excitor.identify.diagnose import several
 from excitor.identify.samples import Samples
 from excitor.robots import information as info
-from excitor.robots.arrays import FloatArray, IntArray, finite, freeze, one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, finite, one_blas_thread, picked, shaped
 from excitor.robots.base import base_parameters, lost_when_locked
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, choice
@@ -45,6 +45,7 @@ STOP = "stop: targets met"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(weight="n n")
 class Aim:
     """A target: a deviation, its present value and the wanted one."""
 
@@ -55,9 +56,6 @@ class Aim:
     now: float  # deviation
     target: float
     weight: FloatArray  # T, (n_names, n_names)
-
-    def __post_init__(self) -> None:
-        freeze(self, weight="n n")
 
     @property
     def met(self) -> bool:

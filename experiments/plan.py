@@ -54,7 +54,7 @@ from excitor.design.slow import (
 )
 from excitor.design.torque import scaled as scaled_torques
 from excitor.experiments.campaign import FILE, InvalidCampaign, TorqueRuns
-from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
+from excitor.experiments.setup import Settings, Setup, is_bodiless, is_shipped, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import adjacent_links, clearances, required
@@ -158,7 +158,9 @@ class CampaignDesign:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Checks behind go or no-go besides the certificate: the forecast, or a load's own matrix."""
-        return (*self._taught, *volume_checks(self.setup), *suspicion_checks(self.setup.robot))
+        setup = self.setup
+        odd = () if is_shipped(setup.campaign, setup.robot) else suspicion_checks(setup.robot)
+        return (*self._taught, *volume_checks(setup), *odd)
 
     @property
     def _taught(self) -> tuple[Check, ...]:

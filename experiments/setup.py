@@ -34,7 +34,7 @@ from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.lint import reach, suspicions
-from excitor.robots.load import part_notes, read_content
+from excitor.robots.load import catalog_names, part_notes, read_content
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
 from excitor.robots.tree import Tree
@@ -99,6 +99,8 @@ def set_up(campaign: OpenCampaign) -> Setup:
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
     remarks += [*_remarks(robot, content), *_units(robot, content, scene, problems)]
+    if not is_shipped(campaign, robot):
+        remarks += _suspicions(robot, problems)
     if campaign.text:
         notes = read_content(campaign.robot_source, content.preset).notes
         remarks += [f"preset: {sentence}" for where, sentence in notes if where == "preset"]
@@ -541,10 +543,11 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
     for key, value in content.limits:
         if key.endswith("_percent") and value is not None and value <= 1.0:
             yield f"limits.{key}: is {value:g} %; if that is a share, write {key} = {100.0 * value:g}"
+    if scene is None or not scene.zones:
+        return
     middle, length = reach(robot)
     length += float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
-    zones = zip(() if scene is None else scene.zones, content.cell.zone, strict=False)
-    for k, (zone, entry) in enumerate(zones, start=1):
+    for k, (zone, entry) in enumerate(zip(scene.zones, content.cell.zone, strict=False), start=1):
         gap = distance(zone.shape, middle) * (1.0 if zone.keep == "out" else -1.0)
         sentence = f"cell.zone[{k}]: {zone.name!r} begins {gap:.3g} m from the robot, which reaches {length:.3g} m"
         if gap > max(_FAR * length, _IN_MM):
@@ -553,6 +556,15 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
             problems.append(f"{sentence}; if that is in mm, write {lines}")
         elif gap > _FAR * length:
             yield f"{sentence}, so that it keeps nothing; check that it is in m"
+
+
+def is_shipped(campaign: OpenCampaign, robot: Robot) -> bool:
+    """Return True for a robot of the catalogue as it is there: its figures were checked when it was added."""
+    stated = campaign.text and campaign.robot_source in catalog_names() and campaign.content.preset is None
+    return bool(stated) and robot is campaign.robot
+
+
+def _suspicions(robot: Robot, problems: Problems) -> Iterator[str]:
     for odd in suspicions(robot):
         if odd.level == "error" and odd.where == "payload":
             problems.append(f"payload: {odd.sentence}")

@@ -153,7 +153,8 @@ def _finding(robot: Robot, change: Change, n_runs: int) -> Finding:
         more = f"{abs(value):.3g} ± {1.96 * sigma:.2g} kg {'more' if value > 0.0 else 'less'} than {other}"
         sentence = f"run {change.run!r} carries {more}, centred at ({center}) mm of {link}, {share}"
         return Finding("doubtful", "another load", sentence, "state each run's load, or leave the run out", data)
-    unit = "" if change.kind != "offset" else " N" if robot.mechanism.prismatic[_index(robot, change.joint)] else " N m"
+    slides = robot.mechanism.prismatic[robot.joint_names.index(change.joint)]
+    unit = "" if change.kind != "offset" else " N" if slides else " N m"
     size = {
         "offset": f"an offset of {value:.3g} ± {1.96 * sigma:.2g}{unit}",
         "gain": f"torques {100 * value:+.2g} ± {196 * sigma:.2g} % of the model's",
@@ -163,7 +164,3 @@ def _finding(robot: Robot, change: Change, n_runs: int) -> Finding:
     if change.kind == "friction":
         return Finding("note", "friction between runs", sentence, "warm the robot up before the first run", data)
     return Finding("doubtful", f"{change.kind} between runs", sentence, "check what was changed between the runs", data)
-
-
-def _index(robot: Robot, joint: str) -> int:
-    return robot.joint_names.index(joint)

@@ -34,7 +34,7 @@ from excitor.identify.estimate import (
 from excitor.identify.load.fit import NonlinearFit, covariance, levenberg_marquardt
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples, Step
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, shaped
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
@@ -70,6 +70,7 @@ class Iteration:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(chi="n_params")
 class DidimResult:
     """Parameters found by closed-loop simulation, with the status of the search."""
 
@@ -80,9 +81,6 @@ class DidimResult:
     iterations: int  # simulations of all runs, those too that only showed that a step went too far
     history: tuple[Iteration, ...]
     sentence: str
-
-    def __post_init__(self) -> None:
-        freeze(self, chi="n_params")
 
     @property
     def converged(self) -> bool:
@@ -98,6 +96,7 @@ def require_simulated(result: DidimResult) -> Estimate:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(columns="int: n_columns", kept="bool: n_rows", measured="n_kept", joint="int: n_kept")
 class Replay:
     """Measured runs with all data for their simulation that is constant over the iterations."""
 
@@ -112,9 +111,6 @@ class Replay:
     measured: FloatArray  # (n_kept,), torques
     joint: IntArray  # (n_kept,)
     assumed: tuple[str, ...]  # runs whose measured motion stands in for an unknown reference
-
-    def __post_init__(self) -> None:
-        freeze(self, columns="int: n_columns", kept="bool: n_rows", measured="n_kept", joint="int: n_kept")
 
     @property
     def names(self) -> tuple[str, ...]:

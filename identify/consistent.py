@@ -22,7 +22,7 @@ import scipy.linalg
 
 from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.estimate import Estimate, Factors, group_sigma, merge, residual_norms, total, triangle, wls
-from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread, shaped
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import Coordinates, Label, Prior, coordinates, labels, shares
 from excitor.robots.dynamics import mass_matrix
@@ -49,15 +49,13 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(v="n_free")
 class Solution:
     """A solution that a solver reports as optimal, and the tolerance it was solved to."""
 
     v: FloatArray  # (n_free,)
     solver: Solver
     tolerance: float
-
-    def __post_init__(self) -> None:
-        freeze(self, v="n_free")
 
 
 # What data do not show is flat: it is found to the root of the gap. 1e-8 is CLARABEL's own idea of optimal.
@@ -83,6 +81,15 @@ class Audit:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(
+    chi="n_params",
+    covariance="n_params n_params",
+    share="n_params",
+    beta="n_base",
+    links="int: n_bodies",
+    whitened_eigenvalue="n_bodies",
+    eigenvalue="n_bodies",
+)
 class ConsistentEstimate:
     """Standard parameters, how they were estimated, and the data's share of each one's precision."""
 
@@ -107,10 +114,6 @@ class ConsistentEstimate:
     status: str
     settings: Mapping[str, float | str]
     audit: Audit
-
-    def __post_init__(self) -> None:
-        freeze(self, chi="n_params", covariance="n_params n_params", share="n_params", beta="n_base")
-        freeze(self, links="int: n_bodies", whitened_eigenvalue="n_bodies", eigenvalue="n_bodies")
 
     @property
     def loss(self) -> float:
@@ -175,6 +178,7 @@ class Limit:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(A="n_equations n_free", b="n_equations")
 class Task:
     """Minimise ½ ‖A v - b‖² + prior(v) within limits."""
 
@@ -189,9 +193,6 @@ class Task:
     rest: float  # norm of the weighted residuals that no parameters explain
     group_sigma: Mapping[tuple[int, int], float]
     n_rows: int
-
-    def __post_init__(self) -> None:
-        freeze(self, A="n_equations n_free", b="n_equations")
 
 
 @one_blas_thread()
@@ -509,6 +510,7 @@ def prior_weight(parts: Sequence[Factors], robot: Robot, sigma: Mapping[tuple[in
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(values="n_names", root="n_names k", chi="n_params")
 class Delivered:
     """The parameters that are handed out: consistent ones where all base parameters are modelled, else the estimate."""
 
@@ -517,9 +519,6 @@ class Delivered:
     chi: FloatArray  # (n_params,)
     consistent: bool
     root: FloatArray  # (n_names, k), their covariance is root @ root.T
-
-    def __post_init__(self) -> None:
-        freeze(self, values="n_names", root="n_names k", chi="n_params")
 
 
 def delivered(

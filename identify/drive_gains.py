@@ -19,7 +19,7 @@ from excitor.identify.noise import NullVector, mixed_total_least_squares, total_
 from excitor.identify.reduce import Essential, essential
 from excitor.identify.regression import Decimation, Regression, Rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
-from excitor.robots.base import base_parameters
+from excitor.robots.base import base_parameters, independent_columns
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
 from excitor.robots.parameters import LINK_COMPONENTS, LINK_UNITS, layout
@@ -595,25 +595,15 @@ def independent(system: GainSystem) -> GainSystem:
     """Leave out parameters whose columns depend on those before them: they regroup as base parameters do."""
     norms = np.linalg.norm(system.W, axis=0)
     R = triangle(system.W / np.where(norms > 0.0, norms, 1.0))
-    kept: list[int] = []
-    basis = np.empty((len(R), 0))
+    shown = np.flatnonzero(norms > SAME * norms.max(initial=0.0)).tolist()
+    kept, _, parts, _ = independent_columns(R, shown, SAME)
     into = np.zeros(len(system.names), dtype=bool)
-    for k in np.flatnonzero(norms > SAME * norms.max(initial=0.0)):
-        rest = R[:, k]
-        for _ in range(2):  # once is not orthogonal enough
-            rest = rest - basis @ (basis.T @ rest)
-        size = float(np.linalg.norm(rest))
-        if size > SAME:
-            kept.append(int(k))
-            basis = np.column_stack([basis, rest / size])
-        else:
-            parts = np.linalg.lstsq(R[:, kept], R[:, k], rcond=None)[0]
-            into[np.array(kept)[np.abs(parts) > SAME]] = True
+    into[kept] = parts.any(axis=1)
     names = tuple(
         f"{name}R" if joined and not name.endswith("R") else name
         for name, joined in zip(system.names, into, strict=True)
     )
-    return _columns(system, kept, names)
+    return _columns(system, kept.tolist(), names)
 
 
 def _columns(system: GainSystem, kept: Sequence[int], names: Sequence[str]) -> GainSystem:

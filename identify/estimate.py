@@ -15,7 +15,7 @@ import scipy.linalg
 
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread, shaped
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
@@ -35,6 +35,7 @@ _GROWTH = 10.0  # mean square of rows in units of the earlier ones', up to which
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(values="n_params", covariance="n_params n_params", singular_values="n_params")
 class Estimate:
     """Parameters with their covariance, method and settings."""
 
@@ -49,9 +50,6 @@ class Estimate:
     singular_values: FloatArray  # of the same
     weighted_residual: float  # norm of the weighted residuals
     settings: Mapping[str, float | str]
-
-    def __post_init__(self) -> None:
-        freeze(self, values="n_params", covariance="n_params n_params", singular_values="n_params")
 
     @property
     def sigma(self) -> FloatArray:

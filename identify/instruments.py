@@ -26,7 +26,7 @@ from excitor.identify.intervals import (
     require_rank,
 )
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, check_shape, freeze, one_blas_thread
+from excitor.robots.arrays import FloatArray, check_shape, one_blas_thread, shaped
 from excitor.robots.errors import ExcitorError
 
 Instruments = Callable[[Estimate], FloatArray]  # a model -> Z (n_rows, n_columns), on the regression's rows
@@ -40,6 +40,7 @@ EXACT = 1e-9  # of the torques: what instruments leave that is smaller is roundi
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(correlation="n_columns")
 class Strength:
     """Strength of instruments: how much of the measured columns they explain, in the direction where that is least.
 
@@ -49,9 +50,6 @@ class Strength:
     correlation: FloatArray  # (n_columns,), largest first
     F: float
     weakest: tuple[str, ...]  # the parameters of that direction
-
-    def __post_init__(self) -> None:
-        freeze(self, correlation="n_columns")
 
     @property
     def weak(self) -> bool:
@@ -71,6 +69,7 @@ class Strength:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(Z="n_rows n_columns")
 class InstrumentalFit:
     """An instrumental estimate, its sensitivity to its rows' errors, and the strength of its instruments."""
 
@@ -80,9 +79,6 @@ class InstrumentalFit:
     strength: Strength
     iterations: int
     converged: bool
-
-    def __post_init__(self) -> None:
-        freeze(self, Z="n_rows n_columns")
 
 
 @one_blas_thread()

@@ -18,7 +18,7 @@ import scipy.stats
 from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, rows_of_groups, triangle
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread, shaped
 from excitor.robots.errors import RankDeficient
 
 Method = Literal["white", "effective", "bootstrap", "spectral", "blocks"]
@@ -58,19 +58,6 @@ class Intervals:
     def sigma(self) -> FloatArray:
         """Standard deviations, (n_params,)."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-
-def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Intervals:
-    """Find intervals for white residuals, alike within each group: σ² = r²/(N - n) (WᵀΣ⁻¹W)⁻¹, Student's t.
-
-    `noise_known`: rows were divided by the known standard deviation of their noise before; then σ² is 1 and the
-    interval normal.
-    """
-    dof = max(estimate.n_rows - len(estimate.names), 1)
-    covariance = estimate.covariance
-    if noise_known:
-        covariance = covariance * dof / estimate.weighted_residual**2
-    return intervals_of(estimate, "white", covariance, np.inf if noise_known else float(dof), {})
 
 
 @one_blas_thread()
@@ -237,27 +224,17 @@ def intervals_of(
     )
 
 
-@one_blas_thread()
-def spectral_intervals(
-    regression: Regression, estimate: Estimate, runs: Sequence[Samples] = (), *, system: WhitenedSystem | None = None
-) -> Intervals:
-    """Find intervals by the residuals' density, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
-
-    A_b = Σ s Q̃ᴴQ̃ over a band's lines, s_b² = Σ |r̃|²/s / (n_b - tr Σ Q̃ᴴQ̃), corrected for what the fit absorbed, where
-    s(f) joins the bands' densities by straight lines in log f: slow errors are not taken for as large in all of the
-    lowest band. A variance v = Σ_b v_b has v² / Σ_b v_b² / ν_b degrees of freedom ([Satterthwaite1946]): a band of few
-    numbers counts where it decides.
-    Where `runs`, those of the regression, were repeated, deviations between repetitions improve s_b².
-    Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
-    `system`, their sensitivity to their rows' errors.
-    """
-    return _by_bands(regression, estimate, runs, system or WhitenedSystem.of(regression, estimate))[0]
-
-
 def _by_bands(
     regression: Regression, estimate: Estimate, runs: Sequence[Samples], system: WhitenedSystem
 ) -> tuple[Intervals, Intervals]:
     """Find intervals by bands; and, with the same densities, by blocks of time whose errors are whitened by them.
+
+    By the residuals' density, joint by joint, the covariance is A⁻¹ (Σ_b s_b² A_b) A⁻¹: A_b = Σ s Q̃ᴴQ̃ over a band's
+    lines, s_b² = Σ |r̃|²/s / (n_b - tr Σ Q̃ᴴQ̃), corrected for what the fit absorbed, where s(f) joins the bands'
+    densities by straight lines in log f: slow errors are not taken for as large in all of the lowest band. A variance
+    v = Σ_b v_b has v² / Σ_b v_b² / ν_b degrees of freedom ([Satterthwaite1946]): a band of few numbers counts where it
+    decides. Where `runs`, those of the regression, were repeated, deviations between repetitions improve s_b². Joints'
+    errors are taken to be independent of one another.
 
     Qᵀr = Σ_t z_t u_t holds also with z̃ = √s Q̃ and u = r̃/√s, which is white where errors are stationary and the same
     for all joints' products: the spread of sums over blocks shows where errors grow with what the columns see.
@@ -445,6 +422,7 @@ def _density(bands: Sequence[_Band]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(autocorrelation="n_lags")
 class Whiteness:
     """Correlation in time of one joint's residuals, pooled over its runs; gaps in time are left out, not bridged."""
 
@@ -454,9 +432,6 @@ class Whiteness:
     bound: float  # 95 % of a white sequence's autocorrelations are smaller
     n_effective: float  # white residuals that would tell a mean as well
     block: float  # samples in a block that keeps most of the correlation inside
-
-    def __post_init__(self) -> None:
-        freeze(self, autocorrelation="n_lags")
 
     @property
     def inflation(self) -> float:

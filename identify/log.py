@@ -7,13 +7,13 @@ different clocks are resampled to one even grid by their time stamps, with a not
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from excitor.identify.logs.declared import SECONDS, Columns, Kind, Side, column_map, scale_matrix, unit_factor
 from excitor.identify.samples import Step
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
@@ -44,15 +44,13 @@ _MOST_SPIKES = 1e-3  # of all samples: more are no accidents
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(values="n_samples n_joints")
 class Signal:
     """One quantity of all joints, in SI units, sampled together."""
 
     kind: Kind
     side: Side
     values: FloatArray  # (n_samples, n_joints)
-
-    def __post_init__(self) -> None:
-        freeze(self, values="n_samples n_joints")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -172,12 +170,42 @@ class Log:
         on the joint side, or `{"columns": [...], "unit": "deg", "side": "motor", "scale": 1.0}`. `sample_rate_hz`
         goes where there is no column of time. InvalidLog names the column and the row of what is wrong.
         """
-        return log_from_frame(frame, columns, sample_rate_hz=sample_rate_hz, name=name)
+        declared = column_map(columns, sample_rate_hz, name)
+        if declared.time is None and sample_rate_hz is None:
+            raise InvalidLog(name, 'has no time; name its column, {"time": ...}, or state sample_rate_hz')
+        _check_index(frame, name)
+        notes: list[str] = []
+        rate, start, stamps, grid = sample_rate_hz or 0.0, 0.0, None, None
+        if declared.time is not None:
+            time = np.empty(len(frame))
+            _fill(time, frame, declared.time, name)
+            time *= SECONDS[declared.time_unit]
+            stamps, notes = check_stamps(name, str(declared.time), Clock(time, np.arange(len(frame))))
+            grid = common_grid(name, [stamps], sample_rate_hz)
+            rate, start, notes = grid.rate, float(grid.t[0]), [*notes, *grid.notes]
+        widths = {entry.kind: len(entry.columns) for entry in declared.signals}
+        if len(set(widths.values())) > 1:
+            sentence = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
+            raise InvalidLog(name, f"has columns of different numbers of joints ({sentence}); name one a joint in each")
+        signals = tuple(_signal(frame, entry, name, stamps, grid) for entry in declared.signals)
+        return cls(name, rate, start, signals, tuple(notes))
 
     @classmethod
     def from_arrays(cls, q: FloatArray, tau: FloatArray, *, sample_rate_hz: float, name: str = "arrays") -> "Log":
         """Make a log of joint positions and torques, (n_samples, n_joints) in SI units, sampled evenly."""
-        return log_from_arrays(q, tau, sample_rate_hz=sample_rate_hz, name=name)
+        if np.ndim(q) != 2 or len(q) < 3:
+            raise InvalidLog(name, f"q has shape {np.shape(q)}, expected 3 samples or more, one column a joint")
+        if not 0.0 < sample_rate_hz < np.inf:
+            raise InvalidLog(name, f"sample_rate_hz is {sample_rate_hz}, expected a positive frequency")
+        for kind, values in (("position", q), ("torque", tau)):
+            if np.shape(values) != np.shape(q):
+                raise InvalidLog(name, f"{kind} has shape {np.shape(values)}, expected {np.shape(q)} as the positions")
+            bad = np.argwhere(~np.isfinite(np.asarray(values, dtype=float)))
+            if len(bad):
+                row, joint = (int(k) for k in bad[0])
+                raise InvalidLog(name, f"{kind} of joint {joint + 1} is {np.asarray(values)[row, joint]}; cut it", row)
+        signals = (Signal("position", "joint", np.asarray(q)), Signal("torque", "joint", np.asarray(tau)))
+        return cls(name, sample_rate_hz, 0.0, signals)
 
     def __len__(self) -> int:
         return len(self.signals[0].values) if self.signals else 0
@@ -459,52 +487,6 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     first = int(spikes[0])
     sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
     return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
-
-
-def log_from_frame(
-    frame: "DataFrame", columns: Mapping[str, Any], *, sample_rate_hz: float | None = None, name: str = "DataFrame"
-) -> Log:
-    """Read a log from a DataFrame; InvalidLog names the column and the row of what is wrong."""
-    declared = column_map(columns, sample_rate_hz, name)
-    if declared.time is None and sample_rate_hz is None:
-        raise InvalidLog(name, 'has no time; name its column, {"time": ...}, or state sample_rate_hz')
-    _check_index(frame, name)
-    notes: list[str] = []
-    rate, start, stamps, grid = sample_rate_hz or 0.0, 0.0, None, None
-    if declared.time is not None:
-        time = np.empty(len(frame))
-        _fill(time, frame, declared.time, name)
-        time *= SECONDS[declared.time_unit]
-        stamps, notes = check_stamps(name, str(declared.time), Clock(time, np.arange(len(frame))))
-        grid = common_grid(name, [stamps], sample_rate_hz)
-        rate, start, notes = grid.rate, float(grid.t[0]), [*notes, *grid.notes]
-    widths = {entry.kind: len(entry.columns) for entry in declared.signals}
-    if len(set(widths.values())) > 1:
-        sentence = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
-        raise InvalidLog(name, f"has columns of different numbers of joints ({sentence}); name one a joint in each")
-    signals = tuple(_signal(frame, entry, name, stamps, grid) for entry in declared.signals)
-    return Log(name, rate, start, signals, tuple(notes))
-
-
-def log_from_arrays(
-    q: FloatArray, tau: FloatArray, *, sample_rate_hz: float, dq: FloatArray | None = None, name: str = "arrays"
-) -> Log:
-    """Make a log of joint positions and torques (n_samples, n_joints) in SI units, sampled evenly."""
-    given = {"position": q, "torque": tau} | ({} if dq is None else {"velocity": dq})
-    shape = np.shape(q)
-    if len(shape) != 2 or shape[0] < 3:
-        raise InvalidLog(name, f"q has shape {shape}, expected 3 samples or more, one column a joint")
-    if not 0.0 < sample_rate_hz < np.inf:
-        raise InvalidLog(name, f"sample_rate_hz is {sample_rate_hz}, expected a positive frequency")
-    for kind, values in given.items():
-        if np.shape(values) != shape:
-            raise InvalidLog(name, f"{kind} has shape {np.shape(values)}, expected {shape} as the positions")
-        bad = np.argwhere(~np.isfinite(np.asarray(values, dtype=float)))
-        if len(bad):
-            row, joint = (int(k) for k in bad[0])
-            raise InvalidLog(name, f"{kind} of joint {joint + 1} is {np.asarray(values)[row, joint]}; cut it", row)
-    signals = tuple(Signal(cast(Kind, kind), "joint", np.asarray(values)) for kind, values in given.items())
-    return Log(name, sample_rate_hz, 0.0, signals)
 
 
 def _check_index(frame: "DataFrame", name: str) -> None:

@@ -17,7 +17,7 @@ import scipy.linalg
 from excitor.identify.estimate import Estimate, triangle
 from excitor.identify.intervals import WhitenedSystem, estimate_of, influence, joint_sigma, require_rank
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread, shaped
 
 MAX_ORDER = 20
 MAX_ITERATIONS = 20
@@ -26,14 +26,12 @@ CLOSE = 0.99  # correlation of two joints' innovations beyond which they count a
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(x="n_columns", singular_values="n_noisy")
 class NullVector:
     """The vector of least residual, and the singular values that show whether it is unique."""
 
     x: FloatArray  # (n_columns,), scaled so that xᵀ C x = 1
     singular_values: FloatArray  # (n_noisy,), of the scaled noisy columns; the last is ‖M x‖
-
-    def __post_init__(self) -> None:
-        freeze(self, x="n_columns", singular_values="n_noisy")
 
     @property
     def gap(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from excitor.identify.signals import channels, check_below_nyquist, positive
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.robot import Motion
 
 REPEATS = 0.98  # correlation of a motion with itself one repetition later
@@ -29,6 +29,12 @@ _QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(
+    mean="n_samples n_channels",
+    variance="n_samples n_channels",
+    noise_variance="n_channels",
+    noise_density="n_lines n_channels",
+)
 class Average:
     """Repetitions of one motion, averaged sample by sample. Units are those of the channels, squared for variances.
 
@@ -44,10 +50,6 @@ class Average:
     n_repetitions: int
     noise_density: FloatArray  # (n_lines, n_channels)
     findings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        freeze(self, mean="n_samples n_channels", variance="n_samples n_channels", noise_variance="n_channels")
-        freeze(self, noise_density="n_lines n_channels")
 
 
 def average_periods(x: FloatArray, n_per_period: int, *, drop_periods: int = 0) -> Average:
@@ -220,6 +222,7 @@ def other_repetition(motion: Motion, period: int) -> Motion:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(starts="int: n_cycles", left_out="int: n_left_out")
 class Cycles:
     """Repetitions found in a log: cycle k is the n_samples from starts[k] on."""
 
@@ -228,9 +231,6 @@ class Cycles:
     starts: IntArray  # (n_cycles,), sample indices
     left_out: IntArray  # (n_left_out,), where the deviating cycles start
     findings: tuple[str, ...]  # what was left out, and why
-
-    def __post_init__(self) -> None:
-        freeze(self, starts="int: n_cycles", left_out="int: n_left_out")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from excitor.identify.estimate import Estimate, column_spectrum, triangle
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, freeze, locked, one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, locked, one_blas_thread, shaped
 from excitor.robots.kernel.compile import compiled, inner
 
 VARIANCE = 1e6  # of P0, where nothing is known
@@ -36,6 +36,13 @@ class Recursive:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(
+    updates="int: n_points",
+    run="int: n_points",
+    sample="int: n_points",
+    values="n_points n_params",
+    eigenvalues="n_points n_params",
+)
 class Recursion:
     """An estimate with the history of the recursion."""
 
@@ -46,10 +53,6 @@ class Recursion:
     sample: IntArray  # (n_points,), within its run
     values: FloatArray  # (n_points, n_params)
     eigenvalues: FloatArray  # (n_points, n_params): of P, descending
-
-    def __post_init__(self) -> None:
-        freeze(self, updates="int: n_points", run="int: n_points", sample="int: n_points")
-        freeze(self, values="n_points n_params", eigenvalues="n_points n_params")
 
 
 def start(

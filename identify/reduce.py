@@ -26,7 +26,7 @@ from excitor.identify.estimate import (
     wls,
 )
 from excitor.identify.regression import Regression, pick_columns, pick_rows, segments
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread, shaped
 from excitor.robots.base import independent_columns
 from excitor.robots.errors import RankDeficient
 
@@ -113,6 +113,7 @@ class Decision:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(full_error="n_joints", error="n_joints")
 class Reduction:
     """The reduced model, the full one it comes from, and every decision in order."""
 
@@ -123,9 +124,6 @@ class Reduction:
     full_error: FloatArray  # (n_joints,): mean absolute error on the acceptance data, N m or N
     error: FloatArray  # of the reduced model, likewise
     hidden: tuple[str, ...] = ()  # left before any trial: the motion shows them not at all, or only with others
-
-    def __post_init__(self) -> None:
-        freeze(self, full_error="n_joints", error="n_joints")
 
     @property
     def removed(self) -> tuple[str, ...]:

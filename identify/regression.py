@@ -13,7 +13,7 @@ import numpy as np
 
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import differentiate, lowpass
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import power_regressor, regressor
 from excitor.robots.errors import ExcitorError
@@ -57,8 +57,7 @@ class Regression:
 
     def __post_init__(self) -> None:
         freeze(self, W="n_rows n_columns", y="n_rows", joint="int: n_rows", run="int: n_rows", sample="int: n_rows")
-        if self.variance is not None:
-            freeze(self, variance=str(len(self.y)))
+        freeze(self, variance=f"{len(self.y)}?")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -265,6 +264,7 @@ def _backward(x: FloatArray, rate: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(tau="n_samples n_joints", run="int: n_samples", sample="int: n_samples", W="n_samples n_joints n_base")
 class Subset:
     """Samples spread evenly over all runs, with their equations."""
 
@@ -274,10 +274,6 @@ class Subset:
     sample: IntArray  # (n_samples,)
     names: tuple[str, ...]  # of the base parameters
     W: FloatArray  # (n_samples, n_joints, n_base)
-
-    def __post_init__(self) -> None:
-        freeze(self, tau="n_samples n_joints", run="int: n_samples", sample="int: n_samples")
-        freeze(self, W="n_samples n_joints n_base")
 
 
 def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:

@@ -53,16 +53,12 @@ class Samples:
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)
-        freeze(self, tau=shape)
-        if self.variance is not None:
-            freeze(self, variance=shape)
+        freeze(self, tau=shape, variance=f"{shape}?", noise=f"n_lines {self.motion.q.shape[1]}?")
         if not self.sample_rate_hz > 0.0:
             sentence = f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
             raise ValueError(sentence)
         if not 0.0 <= self.phase <= 1.0:
             raise ValueError(f"run {self.run!r}: phase is {self.phase}, expected 0 (start of its interval) to 1 (end)")
-        if self.noise is not None:
-            freeze(self, noise=f"n_lines {self.motion.q.shape[1]}")
 
     def __len__(self) -> int:
         return len(self.motion)

@@ -16,7 +16,7 @@ from excitor.identify.closed_loop import OutOfControl, set_up_replay, simulate_r
 from excitor.identify.intervals import Whiteness, whiteness
 from excitor.identify.regression import Decimation, Regression, Rows
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze, shaped
 from excitor.robots.base import random_positions
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rigid_torque
 from excitor.robots.errors import ExcitorError
@@ -48,6 +48,7 @@ class Parameters(Protocol):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(finite=False, relative="n_joints", mean_absolute="n_joints", rmse="n_joints")
 class Errors:
     """Errors of predicted against measured torques, by joint; relative ones inf where measured torques are all 0."""
 
@@ -57,11 +58,9 @@ class Errors:
     mean_absolute_mean: float  # mean of those over the joints
     rmse: FloatArray  # (n_joints,), N m or N
 
-    def __post_init__(self) -> None:
-        freeze(self, finite=False, relative="n_joints", mean_absolute="n_joints", rmse="n_joints")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(velocity="n_bins", n_rows="int: n_bins", mean="n_bins", rms="n_bins")
 class VelocityTable:
     """One joint's residuals sorted by velocity: a trend here is friction that the model does not have."""
 
@@ -71,11 +70,9 @@ class VelocityTable:
     mean: FloatArray  # (n_bins,), of the residuals
     rms: FloatArray  # (n_bins,)
 
-    def __post_init__(self) -> None:
-        freeze(self, velocity="n_bins", n_rows="int: n_bins", mean="n_bins", rms="n_bins")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(velocity="n_rows", zero="n_rows", gravity="n_rows", prior="n_rows")
 class Baselines:
     """Torques predicted without identification, on the rows of one regression: (n_rows,) each."""
 
@@ -83,9 +80,6 @@ class Baselines:
     zero: FloatArray  # torques predicted: none
     gravity: FloatArray  # gravity alone, of the model under test
     prior: FloatArray  # of the robot's prior model
-
-    def __post_init__(self) -> None:
-        freeze(self, velocity="n_rows", zero="n_rows", gravity="n_rows", prior="n_rows")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -299,6 +293,7 @@ def _ratio(part: float | np.floating[Any], whole: float | np.floating[Any]) -> f
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(finite=False, norm="n_joints", rms="n_joints", first_rms="n_joints", q="n_samples n_joints")
 class OpenLoopRun:
     """One run simulated under its own torques; errors are inf where the simulation diverged before."""
 
@@ -310,9 +305,6 @@ class OpenLoopRun:
     first_rms: FloatArray  # (n_joints,): of the first first_s seconds
     diverged_at: float  # s; inf where it did not
     q: FloatArray  # (n_samples, n_joints), simulated
-
-    def __post_init__(self) -> None:
-        freeze(self, finite=False, norm="n_joints", rms="n_joints", first_rms="n_joints", q="n_samples n_joints")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,7 +14,7 @@ from excitor.identify.consistent import COSTLY
 from excitor.identify.diagnose import several
 from excitor.identify.intervals import CELLS_PER_BLOCK, LEAST_BLOCKS, count_samples, drawn, whiteness
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, finite
+from excitor.robots.arrays import FloatArray, IntArray, picked, plain
 
 FEED_FORWARD = "Torques of motions like these (feed-forward)"
 SIMULATION = "Simulation and control design"
@@ -68,11 +68,7 @@ class Scores:
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        plain = asdict(self) | {"joints": {joint: finite(x) for joint, x in self.joints.items()}}
-        if self.over_prior is not None:
-            plain["over_prior"] = {key: finite(x) for key, x in asdict(self.over_prior).items()}
-        lists = {key: list(x) for key, x in plain.items() if isinstance(x, tuple)}
-        return {key: finite(x) if isinstance(x, float) else x for key, x in (plain | lists).items()}
+        return {key: plain(x) for key, x in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +102,7 @@ class Verdict:
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        uses = [asdict(use) | {"reasons": list(use.reasons)} for use in self.uses]
-        return {"go": self.go, "headline": self.headline, "learned": self.learned, "uses": uses}
+        return picked(self, "go headline learned") | {"uses": [picked(use, "use go reasons") for use in self.uses]}
 
 
 def verdict(scores: Scores) -> Verdict:
@@ -208,7 +203,7 @@ def _limited(torques: Use, use: str, against: Sequence[str], doubts: Sequence[st
 
 def _use(use: str, against: Sequence[str], doubts: Sequence[str], praise: str) -> Use:
     go = False if against else None if doubts else True
-    return Use(use, go, tuple(_sentence(text) for text in ([*against, *doubts] or [praise])))
+    return Use(use, go, tuple(as_sentence(text) for text in ([*against, *doubts] or [praise])))
 
 
 def _proof(scores: Scores) -> str:
@@ -220,7 +215,8 @@ def _proof(scores: Scores) -> str:
     return said if scores.noise is None else f"{said}, and {percent(scores.noise)} is noise, which no model predicts"
 
 
-def _sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
+    """Begin with a capital letter, and end with a full stop."""
     text = text[:1].upper() + text[1:]
     return text if text.endswith(".") else f"{text}."
 

@@ -1,9 +1,9 @@
 """Read-only arrays: copying, shape checks and locking of the fields of frozen data classes; limit on BLAS threads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Class = TypeVar("Class", bound=type)
 
 
 def finite(value: Any) -> float | None:
@@ -22,16 +23,35 @@ def finite(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
+def plain(value: Any) -> Any:
+    """Write a value as JSON can have it: numbers finite or null, arrays and tuples as lists, tables entry by entry."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def picked(source: object, names: str) -> dict[str, Any]:
+    """Write attributes for JSON, by name; `key=attribute` gives one another key."""
+    pairs = (name.partition("=") for name in names.split())
+    return {key: plain(getattr(source, attribute or key)) for key, _, attribute in pairs}
+
+
 def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> dict[str, int]:
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 
     A word in a shape names a dimension, equal wherever the name appears; a number is a fixed size.
-    Elements are floats unless `int:` or `bool:` stands in front.
+    Elements are floats unless `int:` or `bool:` stands in front; with a `?` behind it, a field may be None.
     Returns the dimensions found. Raises ValueError with the field, its shape and the expected one.
     """
     sizes: dict[str, int] = {}
     for field, spelled in shapes.items():
-        kind, _, shape = spelled.rpartition(":")
+        kind, _, shape = spelled.rstrip("?").rpartition(":")
+        if getattr(owner, field) is None and spelled.endswith("?"):
+            continue
         array = locked(getattr(owner, field), kind or "float", order)
         where = f"{type(owner).__name__}.{field}"
         check_shape(array, shape, where, sizes)
@@ -52,6 +72,16 @@ def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C
     array: NDArray[Any] = np.array(values, dtype=dtype, order=order)
     array.flags.writeable = False
     return array
+
+
+def shaped(finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> Callable[[Class], Class]:
+    """Let a data class `freeze` these fields when it is made: `@shaped(q="n_samples n_joints")` below `@dataclass`."""
+
+    def decorated(cls: Class) -> Class:
+        cls.__post_init__ = lambda self: freeze(self, finite, order, **shapes)  # type: ignore[attr-defined]
+        return cls
+
+    return decorated
 
 
 def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int] | None = None) -> None:

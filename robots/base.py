@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, shaped
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, RankDeficient
@@ -38,6 +38,7 @@ _FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(kept="int: n_base", regrouping="n_base n_params")
 class Base:
     """Base parameters: β = regrouping @ χ, and W_b = W[:, kept]."""
 
@@ -50,9 +51,6 @@ class Base:
     gap: tuple[float, float]  # smallest residual of a kept column, largest of a dropped one
     tolerance: float
     robot: Robot | None = None
-
-    def __post_init__(self) -> None:
-        freeze(self, kept="int: n_base", regrouping="n_base n_params")
 
     def __len__(self) -> int:
         return len(self.names)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import link_poses
 from excitor.robots.friction import friction_model
@@ -56,6 +56,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(M="16 n_free", P0="4 4")
 class Body:
     """One link in coordinates v: X = M v as a (4, 4) matrix, with the parameters' columns and their place in v."""
 
@@ -65,11 +66,9 @@ class Body:
     known: bool  # whether the robot states its mass
     P0: FloatArray  # (4, 4)
 
-    def __post_init__(self) -> None:
-        freeze(self, M="16 n_free", P0="4 4")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(columns="int: n_free", B="n_free n_free", v0="n_free", drives="int: n_drives", positive="bool: n_free")
 class Coordinates:
     """Free parameters χ[columns] = B v, with ‖v - v0‖ in units of the prior."""
 
@@ -79,10 +78,6 @@ class Coordinates:
     bodies: tuple[Body, ...]
     drives: IntArray  # places in v of rotor inertias and friction
     positive: BoolArray  # (n_free,): drives that cannot be negative
-
-    def __post_init__(self) -> None:
-        freeze(self, columns="int: n_free", B="n_free n_free", v0="n_free", drives="int: n_drives")
-        freeze(self, positive="bool: n_free")
 
 
 def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: float | None) -> Coordinates:
@@ -213,14 +208,12 @@ def _positive(robot: Robot) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(share="n_params", covariance="n_params n_params")
 class Shares:
     """Posterior of a prior and data: covariance, and the data's share of each parameter's precision."""
 
     share: FloatArray  # (n_params,): part of the precision that data alone bring, 0 … 1
     covariance: FloatArray  # (n_params, n_params), of data and prior together
-
-    def __post_init__(self) -> None:
-        freeze(self, share="n_params", covariance="n_params n_params")
 
 
 def shares(A: FloatArray, B: FloatArray, weight: float) -> Shares:

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze, shaped
 from excitor.robots.errors import AssemblyError
 from excitor.robots.kernel.loops import POINT, ROD, TURN, Loops
 from excitor.robots.robot import Motion, posture
@@ -44,6 +44,7 @@ _TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(points="2 3", directions="n_equations 3", turn="3 3")
 class Closure:
     """A condition between links a and b (-1: the base), points in their frames, directions in the base's.
 
@@ -57,9 +58,6 @@ class Closure:
     directions: FloatArray  # (n_equations, 3), orthonormal; of a rod, one that is not read
     length: float = 1.0
     turn: FloatArray = field(default_factory=lambda: np.eye(3))
-
-    def __post_init__(self) -> None:
-        freeze(self, points="2 3", directions="n_equations 3", turn="3 3")
 
     def __len__(self) -> int:
         """Count its equations."""
@@ -491,6 +489,7 @@ def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(path="3 n", point="3", directions="n 3")
 class Leg:
     """A leg that has a closed form, in the directions that its closure joins."""
 
@@ -503,9 +502,6 @@ class Leg:
     directions: FloatArray  # (n, 3)
     home: float
     side: float  # 1 or -1: which of the two solutions
-
-    def __post_init__(self) -> None:
-        freeze(self, path="3 n", point="3", directions="n 3")
 
 
 def solve_legs(loop: ClosedLoop, legs: tuple[Leg, ...], x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from string import ascii_letters, digits
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray, check_shape
 from excitor.robots.dynamics import refuse_foreign
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_model, has_true_sign
+from excitor.robots.friction import friction_model
 from excitor.robots.kernel.reference import (
     Coordinates,
     DriveAlgebra,
@@ -39,6 +39,7 @@ from excitor.robots.kernel.reference import (
 )
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Robot
+from excitor.robots.simulate import with_friction_width
 from excitor.robots.tree import Tree
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
@@ -83,11 +84,11 @@ def inverse_dynamics_code(
     """Write source code for τ = Y(q, dq, ddq) χ, free of allocation and of everything whose parameter is 0.
 
     `language` is "c", "st" (IEC 61131-3) or "python". χ is the prior model where not given; of it, only parameters
-    named in `kept` remain. Sharp signs of velocities are smoothed over SIGN_WIDTH; `smoothed` takes another width.
+    named in `kept` remain. Sharp signs of velocities are smoothed over SIGN_WIDTH, if no width is stated.
     """
     if language not in LANGUAGES:
         raise ValueError(f"language is {language!r}, expected one of {', '.join(LANGUAGES)}")
-    robot = smoothed(robot, SIGN_WIDTH)
+    robot = with_friction_width(robot, SIGN_WIDTH)
     values = _kept_values(robot, chi, kept)
     results = traced_torque(start_trace(robot, np.flatnonzero(values).tolist()))
     used = sorted(node.label[0] for node in needed(results) if node.kind == "parameter")
@@ -108,19 +109,11 @@ def operation_counts(robot: Robot, kept: Collection[str] | None = None) -> Opera
     Name the parameters that base parameters are grouped on to count these. [Gautier2013] §I holds the power model
     to be dramatically simpler.
     """
-    robot = smoothed(robot, SIGN_WIDTH)
+    robot = with_friction_width(robot, SIGN_WIDTH)
     selected = range(len(layout(robot))) if kept is None else layout(robot).indices(list(kept)).tolist()
     trace = start_trace(robot, selected)
     models = (traced_torque, traced_regressor, traced_energy, traced_power)
     return OperationCounts(*(count(model(trace)) for model in models))
-
-
-def smoothed(robot: Robot, sign_width: float) -> Robot:
-    """Smooth every sharp sign of a velocity to tanh(v / width), so that feedforward does not jump."""
-    if not (np.isfinite(sign_width) and sign_width > 0.0):
-        raise ValueError(f"sign_width is {sign_width}, expected a positive velocity in rad/s or m/s")
-    friction = tuple(replace(term, width=sign_width) if has_true_sign(term) else term for term in robot.drive.friction)
-    return replace(robot, drive=replace(robot.drive, friction=friction))
 
 
 def _kept_values(robot: Robot, chi: FloatArray | None, kept: Collection[str] | None) -> FloatArray:

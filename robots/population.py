@@ -18,7 +18,7 @@ from excitor.robots.cell import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.dynamics import drive_elements, inverse_dynamics, rotor_matrix
 from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model
-from excitor.robots.gram import gram, packing, selection
+from excitor.robots.gram import GramOf, gram, packing, selection
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain
@@ -44,7 +44,7 @@ def population_grams(
     motions = _candidates(robot, count, q=q, dq=dq, ddq=ddq)
     out = np.empty((len(motions[0]), columns.size, columns.size))
     mechanism = robot.mechanism
-    if not isinstance(mechanism, Tree) or _has_history(robot):
+    if not (isinstance(mechanism, Tree) and GramOf.fits(robot)):
         for b, motion in enumerate(_one_by_one(motions)):
             out[b] = 0.0  # what cannot be assembled tells nothing
             with suppress(AssemblyError):
@@ -75,7 +75,7 @@ def population_torques(
     count = _first_samples(n_mean, motions[0].shape[2], "n_mean")
     out = np.empty((2, len(motions[0]), robot.n_joints))
     mechanism = robot.mechanism
-    if not isinstance(mechanism, Tree) or _has_history(robot):
+    if not (isinstance(mechanism, Tree) and GramOf.fits(robot)):
         for b, motion in enumerate(_one_by_one(motions)):
             out[:, b] = OUT_OF_REACH
             with suppress(AssemblyError):
@@ -91,11 +91,13 @@ def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArr
     from excitor.robots.kernel.distances import fill_clearances
 
     (candidates,) = _candidates(robot, None, q=q)
-    mechanism = robot.mechanism
+    mechanism, rows = robot.mechanism, scene_rows(robot, scene)
+    out = np.full((len(candidates), 1, len(rows.names)), -OUT_OF_REACH)
     if not isinstance(mechanism, Tree):
-        return _clearances_one_by_one(robot, scene, candidates)
-    rows = scene_rows(robot, scene)
-    out = np.empty((len(candidates), 1, len(rows.names)))
+        for b, positions in enumerate(candidates):
+            with suppress(AssemblyError):
+                out[b, 0] = clearances(robot, scene, positions.T).min(axis=0)
+        return out[:, 0]
     fill_clearances(chain(mechanism), rows.volumes, candidates, np.empty((0, 0, 4, 4)), out)
     return out[:, 0]
 
@@ -116,14 +118,6 @@ def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> Float
     if robot.tool.link < 0:
         return np.zeros(len(motions[0]))
     fill_top_speeds(chain(mechanism), motions, robot.tool.link, robot.tool.T_link_frame[:3, 3].copy(), out)
-    return out
-
-
-def _clearances_one_by_one(robot: Robot, scene: Scene, candidates: FloatArray) -> FloatArray:
-    out = np.full((len(candidates), len(scene_rows(robot, scene).names)), -OUT_OF_REACH)
-    for b, positions in enumerate(candidates):
-        with suppress(AssemblyError):
-            out[b] = clearances(robot, scene, positions.T).min(axis=0)
     return out
 
 
@@ -171,12 +165,6 @@ def _first_samples(count: int | None, n_samples: int, name: str) -> int:
     if not 1 <= count <= n_samples:
         raise ValueError(f"{name} is {count}, expected 1 to the {n_samples} samples that each candidate has")
     return int(count)
-
-
-def _has_history(robot: Robot) -> bool:
-    """Tell whether friction needs more than a sample's motion: the load carried, what came before, or numpy."""
-    rows = [friction_model(term) for term in robot.drive.friction]
-    return any(row.load or row.memory or row.compiled is None for row in rows)
 
 
 def _one_by_one(motions: tuple[FloatArray, ...]) -> list[Motion]:

@@ -7,12 +7,20 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 
 Origin = Literal["stated", "mesh", "assumed"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(
+    finite=False,
+    position="n_joints 2",
+    velocity="n_joints",
+    acceleration="n_joints",
+    jerk="n_joints",
+    torque="n_joints",
+)
 class Limits:
     """Limits of each joint; `inf` where nothing is stated. Velocity and beyond are symmetric."""
 
@@ -22,19 +30,9 @@ class Limits:
     jerk: FloatArray
     torque: FloatArray
 
-    def __post_init__(self) -> None:
-        freeze(
-            self,
-            finite=False,
-            position="n_joints 2",
-            velocity="n_joints",
-            acceleration="n_joints",
-            jerk="n_joints",
-            torque="n_joints",
-        )
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(senses="n_joints", acts="n_joints")
 class RotorInertia:
     """A rotor that turns at `senses @ dq`: energy Ia (senses @ dq)² / 2, torque acts · Ia · (senses @ ddq).
 
@@ -45,11 +43,9 @@ class RotorInertia:
     senses: FloatArray  # (n_joints,)
     acts: FloatArray  # (n_joints,), equal to `senses` where power balances
 
-    def __post_init__(self) -> None:
-        freeze(self, senses="n_joints", acts="n_joints")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(senses="n_joints", acts="n_joints")
 class FrictionTerm:
     """One friction column: torque acts · F · g(v), with v = senses @ dq; `friction.TABLE` has a row for each model.
 
@@ -71,9 +67,6 @@ class FrictionTerm:
     scale: float = 1.0
     warm_up: int = 0
 
-    def __post_init__(self) -> None:
-        freeze(self, senses="n_joints", acts="n_joints")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DriveTrain:
@@ -88,10 +81,8 @@ class DriveTrain:
     in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
-        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
+        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints", current_sigma="n_joints?")
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
-        if self.current_sigma is not None:
-            freeze(self, current_sigma=str(sizes["n_joints"]))
 
     @property
     def has_current_law(self) -> bool:
@@ -100,15 +91,13 @@ class DriveTrain:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(T_link_frame="4 4")
 class Frame:
     """A named frame that rides on a link (-1: the base)."""
 
     name: str
     link: int
     T_link_frame: FloatArray
-
-    def __post_init__(self) -> None:
-        freeze(self, T_link_frame="4 4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +114,7 @@ class HeldJoint:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(phi="10", covariance="10 10")
 class Payload:
     """A body that a link carries besides its own, as stated; `phi` and its `covariance` are in the link's frame."""
 
@@ -132,11 +122,9 @@ class Payload:
     phi: FloatArray
     covariance: FloatArray = field(default_factory=lambda: np.zeros((10, 10)))
 
-    def __post_init__(self) -> None:
-        freeze(self, phi="10", covariance="10 10")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(start="3", end="3", corners="n_corners 3")
 class Capsule:
     """A collision volume: all points within `radius` of the segment from `start` to `end`, in the link's frame."""
 
@@ -149,22 +137,18 @@ class Capsule:
     corners: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # of the hull of what it contains, if known
     on: str = ""  # the held joint that carries it
 
-    def __post_init__(self) -> None:
-        freeze(self, start="3", end="3", corners="n_corners 3")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(axes="n_joints", position="3")
 class CheckPose:
     """A pose an operator can check: axis values shown by the pendant, and the tool position they must give."""
 
     axes: FloatArray  # controller units
     position: FloatArray  # of the tool in the robot's base frame, m
 
-    def __post_init__(self) -> None:
-        freeze(self, axes="n_joints", position="3")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(matrix="n_joints n_joints", zero="n_joints")
 class ControllerAxes:
     """Axes of a controller's pendant: axes = matrix @ q + zero, in rad and m; shown in degrees and mm.
 
@@ -177,20 +161,15 @@ class ControllerAxes:
     zero: FloatArray
     poses: tuple[CheckPose, ...] = ()
 
-    def __post_init__(self) -> None:
-        freeze(self, matrix="n_joints n_joints", zero="n_joints")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(combination="n_base n_params")
 class DeclaredBase:
     """A paper's own base parameters: rows of `combination` express them in the robot's standard parameters."""
 
     names: tuple[str, ...]
     combination: FloatArray  # (n_base, n_params)
     source: str = ""
-
-    def __post_init__(self) -> None:
-        freeze(self, combination="n_base n_params")
 
 
 class Mechanism(Protocol):
@@ -248,6 +227,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+@shaped(chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")
 class Robot:
     """A mechanism with drives, limits and prior parameters.
 
@@ -279,9 +259,6 @@ class Robot:
         count = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
         return f"<Robot {self.name}: {self.n_joints} joints, {count}>"
 
-    def __post_init__(self) -> None:
-        freeze(self, chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")
-
     @property
     def n_joints(self) -> int:
         """Count the coordinates that move independently."""
@@ -294,6 +271,7 @@ class Robot:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(order="F", q="n_samples n_joints", dq="n_samples n_joints", ddq="n_samples n_joints")
 class Motion:
     """Samples of joint positions, velocities and accelerations, in the order of time.
 
@@ -303,9 +281,6 @@ class Motion:
     q: FloatArray  # (n_samples, n_joints)
     dq: FloatArray
     ddq: FloatArray
-
-    def __post_init__(self) -> None:
-        freeze(self, order="F", q="n_samples n_joints", dq="n_samples n_joints", ddq="n_samples n_joints")
 
     def __len__(self) -> int:
         return int(self.q.shape[0])

@@ -540,11 +540,7 @@ class Servo:
     lag: float = 0.0  # s: time constant of the current loop, with what the computation takes
 
     def __post_init__(self) -> None:
-        freeze(self, kp="n_joints", kd="n_joints")
-        if self.inertia is not None:
-            freeze(self, inertia=str(self.kp.size))
-        if self.feedforward is not None:
-            freeze(self, feedforward="n_params")
+        freeze(self, kp="n_joints", kd="n_joints", inertia="n_joints?", feedforward="n_params?")
         if not 0.0 < self.rate_hz < np.inf:
             raise ValueError(f"rate_hz is {self.rate_hz}, expected a positive frequency")
         for name in ("velocity_filter", "lag"):

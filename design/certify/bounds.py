@@ -144,19 +144,13 @@ class ClosedSpans:
     J: FloatArray  # (3, n_spans, n_all, n_joints): |J⁽ᵏ⁾|, dq_all = J dq
 
 
-@lru_cache(maxsize=1)
-def enclosed(loop: ClosedLoop, part: Spans) -> ClosedSpans:
-    """Return the closed chain's bounds inside intervals, cached because several limits need them in turn."""
-    return closed_spans(loop, part)
-
-
 def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple[FloatArray, BoolArray]:
     """Bound |τ̈| of the links' torques inside intervals, (n_spans, n_joints); the mask marks valid ones (n_spans,)."""
     if isinstance(mechanism, Tree):
         torque = torque_rates(mechanism, phi, link_rates(mechanism, part.rates()))
         return np.asarray(torque[2]), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
-    closed = enclosed(mechanism, part)
+    closed = closed_spans(mechanism, part)
     phi_tree = mechanism.tree_parameters(phi)
     torque = torque_rates(mechanism.tree, phi_tree, closed.links)
     at_samples = np.abs(mechanism.tree.inverse_dynamics(closed.whole.motion, phi_tree))
@@ -194,7 +188,7 @@ def _body_links(mechanism: Mechanism, body: int, part: Spans) -> tuple[Tree, int
     if isinstance(mechanism, Tree):
         return mechanism, body, link_rates(mechanism, part.rates()), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
-    closed = enclosed(mechanism, part)
+    closed = closed_spans(mechanism, part)
     return mechanism.tree, int(mechanism.bodies[body]) if body >= 0 else -1, closed.links, closed.valid
 
 
@@ -206,7 +200,7 @@ def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
     """
     loop, volumes = robot.mechanism, scene_rows(robot, scene).volumes
     assert isinstance(loop, ClosedLoop)
-    whole = enclosed(loop, part).whole.motion
+    whole = closed_spans(loop, part).whole.motion
     poses, jacobians = loop.tree.poses(whole.q), loop.tree.jacobians(whole.q)
     speeds = np.zeros((len(volumes.link), part.left.size))
     for k, (body, ends) in enumerate(zip(map(int, volumes.link), volumes.ends, strict=True)):
@@ -229,7 +223,7 @@ def singularity_bounds(loop: ClosedLoop, part: Spans) -> tuple[FloatArray, Float
 
     With s a singular value at both ends, s ≤ (s_a + s_b)/2 + h/2 · ‖J̇‖ between, and the least no less than the like.
     """
-    closed = enclosed(loop, part)
+    closed = closed_spans(loop, part)
     at_samples = loop.singularity_distances(part.jets[0])
     by_platform, by_passive = scaled(loop, closed.J[1])
     least = np.minimum(at_samples[part.left], at_samples[part.right])
@@ -247,8 +241,9 @@ _CONTRACTS = 0.9  # row sums of E, coordinates in their strides: below 1 the Neu
 _ROUNDING = 1e-9
 
 
+@lru_cache(maxsize=1)
 def closed_spans(loop: ClosedLoop, part: Spans) -> ClosedSpans:
-    """Bound all coordinates of the opened tree, and their Jacobian by the drives, inside intervals."""
+    """Bound all coordinates of the opened tree, and their Jacobian by the drives; kept, as several limits need them."""
     whole = complete(loop, part.motion)
     free, given, h = dependents(loop, loop.actuated), loop.actuated, part.h
     q_ends = whole.motion.q

@@ -1,6 +1,6 @@
 """Acceleration of the tool point: what the load, its gripper or the floor of the robot stands."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -8,19 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from excitor.design.certify.bounds import body_point_rates
-from excitor.design.constraints.constraint import (
-    ROOM,
-    SEARCH,
-    Compromise,
-    Constraint,
-    ConstraintKind,
-    Relaxation,
-    Row,
-    States,
-    Trace,
-    number_changed,
-    three_digits,
-)
+from excitor.design.constraints.constraint import SEARCH, ConstraintKind, States, Trace
+from excitor.design.constraints.tool_speed import ToolLimit
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.closed_chain import ClosedLoop, opened
@@ -30,28 +19,18 @@ from excitor.robots.kernel.drive import Elements
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain, samples
 
-GROUP = "tool acceleration"
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ToolAcceleration(Constraint):
+class ToolAcceleration(ToolLimit):
     """Largest acceleration of the tool point, gravity not counted.
 
     Args:
         limit: m/s².
     """
 
-    limit: float
+    kind: ClassVar[str] = "tool acceleration"
+    unit: ClassVar[str] = "m/s²"
     quantity: ClassVar[str] = "the tool's acceleration"
     method: ClassVar[str] = "{intervals}: ends + h²/8·max|p⁗|"
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.limit < np.inf:
-            raise ValueError(f"limit is {self.limit}, expected a positive acceleration in m/s²")
-
-    def rows(self, robot: Robot) -> tuple[Row, ...]:
-        """List the one row."""
-        return (Row(GROUP, "m/s²", self.limit, kind=GROUP, group=GROUP),)
 
     def values(self, trace: Trace) -> FloatArray:
         """Evaluate |p̈| of the tool point."""
@@ -79,16 +58,6 @@ class ToolAcceleration(Constraint):
         tool, found = robot.tool, self.values(Trace(robot, part.motion))
         rates = body_point_rates(robot.mechanism, tool.link, tool.T_link_frame[:3, 3], part)
         return part.worst_of_ends(found) + part.h**2 / 8.0 * rates[4][:, None], found
-
-    def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
-        """Raise the limit."""
-        after = three_digits(self.limit * (1.0 + ROOM * share))
-        words = f"raise the tool's acceleration limit from {self.limit:g} to {after:g} m/s²"
-        return [number_changed(group, "raise", "m/s²", before=self.limit, after=after, words=words)]
-
-    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolAcceleration":
-        """Raise the limit."""
-        return ToolAcceleration(float(relaxation.after[0]))
 
 
 def tool_accelerations(robot: Robot, motion: Motion) -> FloatArray:

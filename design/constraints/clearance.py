@@ -63,11 +63,9 @@ class Clearance(Constraint):
         return [(zone, counts[zone.bodies]) for zone in self.scene.zones]
 
     def values(self, trace: Trace) -> FloatArray:
-        """Evaluate the distances."""
         return clearances(trace.robot, self.scene, trace.motion.q)
 
     def searched(self, robot: Robot) -> bool:
-        """Return True: a cell is stated."""
         return True
 
     def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
@@ -106,7 +104,6 @@ class Clearance(Constraint):
         return all_hold(margins, np.arange(n + 1) / n)
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe a zone, or the self-collision check."""
         if group == SELF:
             return f"self-collision (clearance {self.scene.self_clearance:g} m)"
         zone = self._zone(group)
@@ -114,7 +111,6 @@ class Clearance(Constraint):
         return f"keep-{zone.keep} zone '{zone.name}' ({zone.shape.kind}{beyond})"
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
-        """Turn g into m."""
         return share * CLEARANCE_SCALE
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
@@ -140,7 +136,6 @@ class Clearance(Constraint):
         return found
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "Clearance":
-        """Change a zone, or the clearance between links."""
         scene = self.scene
         if relaxation.group == SELF:
             dropped = relaxation.action == "remove"

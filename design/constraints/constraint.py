@@ -14,7 +14,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
 from excitor.design.motion import Run, Segment, Spans
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, shaped
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.files.schema import Table
@@ -151,6 +151,7 @@ class Trace:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(before="n", after="n")
 class Relaxation:
     """Relaxation of one group of rows: its value before and after."""
 
@@ -163,9 +164,6 @@ class Relaxation:
     words: str  # "raise the torque limit of j2 from 30 to 41 N m"
     enough: bool = False  # with every other constraint as it is, a motion fits then: it was evaluated
     motion: Run | None = None  # that motion; it keeps at least the other constraints that block
-
-    def __post_init__(self) -> None:
-        freeze(self, before="n", after="n")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

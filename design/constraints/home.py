@@ -31,7 +31,6 @@ class Standstill(Constraint):
         return (Row(self.group, self.unit, 0.0, kind=self.group, group=self.group),)
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the pose."""
         return self.words
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
@@ -47,7 +46,6 @@ class Standstill(Constraint):
         return [Relaxation(group, "stand elsewhere", "rad", amount, before, after, f"{self.proposal} {where}")]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> Self:
-        """Stand elsewhere."""
         return replace(self, pose=np.where(np.isnan(self.pose), self.pose, relaxation.after))
 
     def _reached(self, compromise: Compromise) -> FloatArray:

@@ -111,12 +111,10 @@ class JointLimits(Constraint):
         return margins
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the range of a joint."""
         j = self.row_of(robot, group).joint
         return f"position limits of {robot.joint_names[j]} ({self._range_words(robot, j, self.limits.position[j])})"
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
-        """Turn a share of half the range into rad or m."""
         return share * 0.5 * float(np.ptp(self.limits.position[self.row_of(robot, group).joint]))
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
@@ -138,7 +136,6 @@ class JointLimits(Constraint):
         return [Relaxation(group, "widen", unit, float(np.abs(after - before).max()), before, after, words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "JointLimits":
-        """Replace the range of a joint."""
         position = self.limits.position.copy()
         position[self.row_of(robot, relaxation.group).joint] = relaxation.after
         return JointLimits(replace(self.limits, position=position))

@@ -50,7 +50,6 @@ class JointSum(Constraint):
             raise ValueError(f"weights are {dict(self.weights)}, expected a number other than 0 for each joint named")
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
-        """List the upper and the lower limit."""
         w = self._row(robot)
         sliding = robot.mechanism.prismatic[w != 0.0]
         unit = "m" if sliding.all() else "rad"
@@ -77,15 +76,12 @@ class JointSum(Constraint):
         return np.concatenate([high, low], axis=1), np.concatenate([total, total], axis=1)
 
     def slacks(self, robot: Robot) -> FloatArray:
-        """Return a thousandth of the range."""
         return np.full(2, 1e-3 * (self.high - self.low))
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the range."""
         return f"range of {self._words()} ({self._range(robot, self.low, self.high)})"
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
-        """Turn g into the unit of the sum."""
         return share * 0.5 * (self.high - self.low)
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
@@ -100,7 +96,6 @@ class JointSum(Constraint):
         return [Relaxation(group, "widen", unit, float(wider - half), before, after, words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "JointSum":
-        """Widen the range."""
         return JointSum(self.weights, float(relaxation.after[0]), float(relaxation.after[1]))
 
     def _row(self, robot: Robot) -> FloatArray:

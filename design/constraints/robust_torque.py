@@ -29,7 +29,7 @@ from excitor.design.constraints.torque import (
     largest_torques,
 )
 from excitor.design.motion import Segment, Spans, even_spans
-from excitor.robots.arrays import FloatArray, IntArray, freeze, locked
+from excitor.robots.arrays import FloatArray, IntArray, locked, shaped
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import Prior, coordinates, unknown_friction
 from excitor.robots.dynamics import has_load_friction, inverse_dynamics, regressor, rigid_torque
@@ -113,7 +113,6 @@ class RobustTorque(TorqueLimits):
         return inside[:, self.stated], at_samples[:, self.stated]
 
     def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
         whom = "all of a box" if self.probability is None else f"{100.0 * self.probability:g} %, k = {self.factor:.3g}"
         return f"prior model ± {100.0 * self.spread:g} % ({whom}), {TorqueLimits.proof(self, robot, worst)}"
 
@@ -135,7 +134,6 @@ class RobustTorque(TorqueLimits):
         ]
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the limit, and of what it holds."""
         whom = "every robot" if self.probability is None else f"{100.0 * self.probability:g} % of robots"
         text = TorqueLimits.describe(self, robot, group)
         return f"{text} for {whom} whose parameters differ by {100.0 * self.spread:g} % of the prior's"
@@ -153,6 +151,7 @@ def normal_factor(probability: float, n_joints: int) -> float:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(A="n_params n_directions", reduced="n m", columns="int: m")
 class Doubts:
     """χ = χ0 + A ε: columns of A that links, rotors and linear friction have, and sizes of the other friction."""
 
@@ -160,9 +159,6 @@ class Doubts:
     A: FloatArray  # (n_params, n_directions)
     reduced: FloatArray  # (n_directions or n_base, n_rows): of the columns below, with the same norm
     columns: IntArray  # that `reduced` multiplies
-
-    def __post_init__(self) -> None:
-        freeze(self, A="n_params n_directions", reduced="n m", columns="int: m")
 
     def norm(self, values: FloatArray) -> FloatArray:
         """1-norm or 2-norm along the first axis."""

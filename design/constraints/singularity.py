@@ -35,7 +35,6 @@ class Singularity(Constraint):
         return tuple(Row(name, "1", limit, lower=True, kind="singularity", group=name) for name in names)
 
     def values(self, trace: Trace) -> FloatArray:
-        """Evaluate the distances."""
         assert isinstance(trace.robot.mechanism, CanBeSingular)
         return trace.robot.mechanism.singularity_distances(trace.motion.q)
 
@@ -44,14 +43,12 @@ class Singularity(Constraint):
         return self.least > 0.0 and isinstance(robot.mechanism, CanBeSingular)
 
     def population(self, population: Population) -> FloatArray:
-        """Evaluate the nearest sample to each type."""
         mechanism = population.robot.mechanism
         assert isinstance(mechanism, CanBeSingular)
         least = np.array([mechanism.singularity_distances(q.T).min(axis=0) for q in population.q])
         return self.violations(population.robot, least, population.reserve)
 
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
-        """Bound the distances from below."""
         assert isinstance(robot.mechanism, ClosedLoop)
         return singularity_bounds(robot.mechanism, part)
 
@@ -62,11 +59,9 @@ class Singularity(Constraint):
         return f"no bound of {self.quantity} between samples is known for a {type(robot.mechanism).__name__}"
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the type of singularity."""
         return f"distance to the {group.removeprefix('singularity: ')} singularity (at least {self.least:g})"
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
-        """Come nearer."""
         after = max(0.0, float(np.floor(1e3 * self.least * (1.0 - share)) / 1e3))
         words = (
             f"come nearer to the {group.removeprefix('singularity: ')} singularity: {after:g} instead of {self.least:g}"
@@ -75,5 +70,4 @@ class Singularity(Constraint):
         return [Relaxation(group, "reduce clearance", "1", self.least - after, before, np.array([after]), words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "Singularity":
-        """Require a smaller distance."""
         return Singularity(float(relaxation.after[0]))

@@ -48,7 +48,6 @@ class ToolCone(Constraint):
         freeze(self, direction="3", axis="3")
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
-        """List the one row."""
         return (Row(GROUP, "rad", self.angle, kind=GROUP, group=GROUP),)
 
     def values(self, trace: Trace) -> FloatArray:
@@ -62,11 +61,9 @@ class ToolCone(Constraint):
         return np.arccos(np.clip(low, -1.0, 1.0)), np.arccos(np.clip(cosine, -1.0, 1.0))[:, None]
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the cone."""
         return f"tool cone of {np.degrees(self.angle):g}° about {_vector_words(np.asarray(self.direction))}"
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
-        """Widen the cone."""
         before = np.degrees(self.angle)
         after = np.ceil(before * (1.0 + ROOM * share) * 10.0) / 10.0
         if after >= 180.0:
@@ -76,7 +73,6 @@ class ToolCone(Constraint):
         return [Relaxation(group, "widen", "rad", float(np.radians(after - before)), *ends, words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolCone":
-        """Widen the cone."""
         return ToolCone(float(relaxation.after[0]), self.direction, self.axis)
 
     def _cosine(self, robot: Robot, q: FloatArray) -> FloatArray:

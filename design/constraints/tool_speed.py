@@ -1,8 +1,10 @@
 """Speed of the tool point."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
 
 from excitor.design.certify.bounds import body_point_rates
 from excitor.design.constraints.constraint import (
@@ -24,22 +26,43 @@ from excitor.robots.robot import Robot
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ToolSpeed(Constraint):
+class ToolLimit(Constraint):
+    """Largest rate of the tool point."""
+
+    limit: float
+    kind: ClassVar[str] = ""
+    unit: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.limit < np.inf:
+            what = self.kind.removeprefix("tool ")
+            raise ValueError(f"limit is {self.limit}, expected a positive {what} in {self.unit}")
+
+    def rows(self, robot: Robot) -> tuple[Row, ...]:
+        return (Row(self.kind, self.unit, self.limit, kind=self.kind, group=self.kind),)
+
+    def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
+        after = three_digits(self.limit * (1.0 + ROOM * share))
+        words = f"raise {self.quantity} limit from {self.limit:g} to {after:g} {self.unit}"
+        return [number_changed(group, "raise", self.unit, before=self.limit, after=after, words=words)]
+
+    def relaxed(self, robot: Robot, relaxation: Relaxation) -> Self:
+        return replace(self, limit=float(relaxation.after[0]))
+
+
+class ToolSpeed(ToolLimit):
     """Largest speed of the tool point.
 
     Args:
         limit: m/s.
     """
 
-    limit: float
+    kind: ClassVar[str] = "tool speed"
+    unit: ClassVar[str] = "m/s"
     order: ClassVar[int] = 1
     quantity: ClassVar[str] = "the tool's speed"
     method: ClassVar[str] = "{intervals}: ends + h²/8·max|p⃛|"
     states: ClassVar[Mapping[str, str]] = {"tool_speed": "limit"}
-
-    def rows(self, robot: Robot) -> tuple[Row, ...]:
-        """List the one row."""
-        return (Row("tool speed", "m/s", self.limit, kind="tool speed", group="tool speed"),)
 
     def values(self, trace: Trace) -> FloatArray:
         """Evaluate |ṗ| of the tool point: of a population of motions of one sample."""
@@ -47,7 +70,6 @@ class ToolSpeed(Constraint):
         return population_tool_speeds(trace.robot, q, dq)[:, None]
 
     def population(self, population: Population) -> FloatArray:
-        """Evaluate the fastest sample."""
         speed = population_tool_speeds(population.robot, population.q, population.dq)
         return self.violations(population.robot, speed[:, None], population.reserve)
 
@@ -57,13 +79,3 @@ class ToolSpeed(Constraint):
         rates = body_point_rates(robot.mechanism, tool.link, tool.T_link_frame[:3, 3], part)
         inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
         return inside, speed[:, None]
-
-    def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
-        """Raise the limit."""
-        after = three_digits(self.limit * (1.0 + ROOM * share))
-        words = f"raise the tool's speed limit from {self.limit:g} to {after:g} m/s"
-        return [number_changed(group, "raise", "m/s", before=self.limit, after=after, words=words)]
-
-    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolSpeed":
-        """Raise the limit."""
-        return ToolSpeed(float(relaxation.after[0]))

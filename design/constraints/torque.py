@@ -57,7 +57,6 @@ class TorqueLimits(Constraint):
         return np.flatnonzero(np.isfinite(self.limit))
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
-        """List the stated limits, joint by joint."""
         units = np.where(robot.mechanism.prismatic, "N", "N m").tolist()
         names = {j: f"{self.kind} {robot.joint_names[j]}" for j in self.stated.tolist()}
         return tuple(
@@ -65,7 +64,6 @@ class TorqueLimits(Constraint):
         )
 
     def values(self, trace: Trace) -> FloatArray:
-        """Evaluate the sizes of the torques."""
         return np.asarray(np.abs(trace.torque[:, self.stated]))
 
     def population(self, population: Population) -> FloatArray:
@@ -92,7 +90,6 @@ class TorqueLimits(Constraint):
         return reason
 
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
-        """Raise the limit."""
         robot, row = compromise.robot, self.row_of(compromise.robot, group)
         after, own = three_digits(row.limit * (1.0 + ROOM * share)), robot.limits.torque[row.joint]
         words = f"raise the {self.short} torque limit of {robot.joint_names[row.joint]}"
@@ -101,7 +98,6 @@ class TorqueLimits(Constraint):
         return [number_changed(group, "raise", row.unit, before=row.limit, after=after, words=words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> Self:
-        """Raise the limit of a joint."""
         limit = self.limit.copy()
         limit[self.row_of(robot, relaxation.group).joint] = relaxation.after[0]
         return replace(self, limit=limit)
@@ -115,17 +111,14 @@ class TorquePeak(TorqueLimits):
     effort: ClassVar[Effort] = Effort(n_first=2000)
 
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
-        """Bound |τ| inside intervals."""
         inside, at_samples = largest_torques(robot, prior(robot), part)
         return inside[:, self.stated], at_samples[:, self.stated]
 
     def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
         rubs = ", friction by its range over each interval" if robot.drive.friction else ""
         return f"prior model, {Constraint.proof(self, robot, worst)}{rubs}"
 
     def into(self, constraints: Any) -> Any:
-        """Replace the limits."""
         return replace(constraints, limits=replace(constraints.limits, torque=self.limit))
 
 
@@ -138,11 +131,9 @@ class TorqueRms(TorqueLimits):
     states: ClassVar[Mapping[str, str]] = {"torque_rms": "limit"}
 
     def worst(self, trace: Trace) -> FloatArray:
-        """Evaluate the root mean squares over a motion's samples."""
         return np.asarray(np.sqrt(np.mean(self.values(trace) ** 2, axis=0)))
 
     def means(self, robot: Robot, motion: Motion) -> FloatArray:
-        """Evaluate g of every row over a period's samples."""
         return self.violations(robot, self.worst(Trace(robot, motion)))
 
     def mean_slopes(self, robot: Robot, motion: Motion, rows: IntArray) -> list[States]:

@@ -58,7 +58,6 @@ class TorqueEnvelope(TorqueLimits):
         return np.asarray(np.abs(trace.torque[:, self.stated]) / self._left(np.abs(trace.motion.dq))[0])
 
     def population(self, population: Population) -> FloatArray:
-        """Evaluate the worst sample."""
         return Constraint.population(self, population)
 
     def slopes(self, robot: Robot, motion: Motion, rows: IntArray) -> States:
@@ -78,7 +77,6 @@ class TorqueEnvelope(TorqueLimits):
         return inside[:, self.stated] / left, at_samples[:, self.stated] / at
 
     def describe(self, robot: Robot, group: str) -> str:
-        """Describe the characteristic."""
         row = self.row_of(robot, group)
         unit = "m/s" if robot.mechanism.prismatic[row.joint] else "rad/s"
         points = zip(np.asarray(self.speed)[row.joint], row.limit * np.asarray(self.share), strict=True)

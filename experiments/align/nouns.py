@@ -69,12 +69,8 @@ class MeasuredRun:
     gains: FloatArray | None = None  # (n_joints,): torque a unit of what was logged, where a law of currents made it
 
     def __post_init__(self) -> None:
-        sizes = freeze(self, t="n", q="n n_joints", tau="n n_joints")
-        n, wide = str(sizes["n"]), f"{sizes['n']} {sizes['n_joints']}"
-        shapes = {"mark": n, "speed_scaling": n, "q_reference": wide, "gains": str(sizes["n_joints"])}
-        for name, shape in shapes.items():
-            if getattr(self, name) is not None:
-                freeze(self, True, "C", **{name: shape})
+        more = {"mark": "n?", "speed_scaling": "n?", "q_reference": "n n_joints?", "gains": "n_joints?"}
+        freeze(self, True, "C", t="n", q="n n_joints", tau="n n_joints", **more)
 
 
 @dataclass(frozen=True, slots=True)

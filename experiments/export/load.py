@@ -42,9 +42,7 @@ class Load:
     covariance: FloatArray | None = None  # (10, 10) of mass, centre, inertia (xx xy xz yy yz zz); None: as stated
 
     def __post_init__(self) -> None:
-        freeze(self, center="3", inertia="3 3")
-        if self.covariance is not None:
-            freeze(self, covariance="10 10")
+        freeze(self, center="3", inertia="3 3", covariance="10 10?")
 
     @property
     def sigma(self) -> FloatArray | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.stats
 
-from excitor.robots.arrays import BoolArray, FloatArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, shaped
 
 FALSE_ALARMS = 2e-4  # an arm, over all its parameters
 FEWEST = 8  # arms of which a type is made
@@ -25,14 +25,12 @@ _SD = 1.4826  # of a normal distribution, a median absolute deviation
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(finite=False, values="n_arms n_params")
 class ArmValues:
     """Identified parameters of arms; NaN where a parameter is not compared."""
 
     values: FloatArray  # (n_arms, n_params)
     covariances: FloatArray  # (n_arms, n_params, n_params), S_i
-
-    def __post_init__(self) -> None:
-        freeze(self, finite=False, values="n_arms n_params")
 
     @property
     def variances(self) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from excitor.experiments.report import html
 from excitor.experiments.report.evidence import Evidence, cost
 from excitor.experiments.report.parameters import KNOWN_BY
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, picked
 from excitor.robots.dynamics import link_poses
 from excitor.robots.inertia import about_center_of_mass, check_consistency, pseudo_inertia
 from excitor.robots.parameters import layout
@@ -30,8 +30,8 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
         "smallest_inertia": finite(evidence.model.smallest_inertia),
         "fit": None
         if standard is None or audit is None
-        else html.picked(standard, "solver status loss")
-        | html.picked(audit, "holds smallest_mass_matrix_eigenvalue=smallest_eigenvalue n_poses"),
+        else picked(standard, "solver status loss")
+        | picked(audit, "holds smallest_mass_matrix_eigenvalue=smallest_eigenvalue n_poses"),
         "links": links,
         "run": evidence.shown.samples.run,
         "base_capsules": html.base_capsules(robot),
@@ -66,7 +66,7 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
                 "mass_label": labels[9],
                 "data_determined": sum(label == "data-determined" for label in labels),
                 **{key: array.tolist() for key, array in arrays.items()},
-                **html.picked(found, "relative_margin triangle_margin"),
+                **picked(found, "relative_margin triangle_margin"),
             }
         )
     return rows

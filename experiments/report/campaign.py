@@ -12,10 +12,10 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.identification import mean_noise, noise_of
 from excitor.experiments.report.evidence import Evidence, SeenRun, ValidationEvidence
-from excitor.experiments.report.html import entries, percent, plain, show, subtable, torque_units
+from excitor.experiments.report.html import entries, percent, show, subtable, torque_units
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, plain
 from excitor.robots.base import base_parameters
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot

@@ -9,7 +9,7 @@ from excitor.experiments.report import html
 from excitor.experiments.report.fit import BASELINES
 from excitor.identify.methods import METHODS, Answer
 from excitor.identify.validate import Errors
-from excitor.robots.arrays import finite
+from excitor.robots.arrays import finite, picked, plain
 from excitor.robots.base import base_parameters, regroupings
 
 SCRIPTS = ("svg.js", "tables.js", "forest.js", "error_bars.js", "compare.js")
@@ -130,10 +130,10 @@ def compare_data(compared: compare.Comparison) -> dict[str, Any]:
         "kind": KIND,
         "name": prepared.examined.campaign.folder.resolve().name,
         "robot": html.robot_data(prepared.problem.robot),
-        "recommendation": html.picked(advice, "method best is_best careful headline reasons within_noise=within")
+        "recommendation": picked(advice, "method best is_best careful headline reasons within_noise=within")
         | {"verdict": None if advice.verdict is None else advice.verdict.data()},
         "beliefs": list(compared.beliefs),
-        "bias": None if bias is None else html.picked(bias, "p_value statistic found sentence"),
+        "bias": None if bias is None else picked(bias, "p_value statistic found sentence"),
         "runs": {
             "fitted": list(prepared.problem.regression.runs),
             "judged": list(prepared.judging.runs),
@@ -146,7 +146,7 @@ def compare_data(compared: compare.Comparison) -> dict[str, Any]:
         "baselines": {name: errors_data(errors, joints) for name, errors in compared.baselines.items()},
         "noise": noise_data(compared, joints),
         "parameters": parameters_data(compared),
-        "pairs": [html.picked(pair, "one other torque apart compared") for pair in compared.pairs],
+        "pairs": [picked(pair, "one other torque apart compared") for pair in compared.pairs],
         "simulated": None if compared.simulated is None else compared.simulated.data(),
         "findings": list(findings_data(compared.findings)),
         "provenance": provenance(prepared.examined.campaign),
@@ -160,7 +160,7 @@ def method_data(
     data: dict[str, Any] = {
         "name": found.method,
         "title": METHODS[found.method].title,
-        **html.picked(found, "refused notes"),
+        **picked(found, "refused notes"),
         "evidence": {key: finite(value) for key, value in found.evidence.items()},
         "cpu_s": found.cpu_s,
     }
@@ -172,8 +172,8 @@ def method_data(
         "parameters": parameters_of(judged),
         "held_out": errors_data(judged.held_out, joints),
         "training": errors_data(judged.training, compare.joints_of(compared.prepared.fitted)),
-        "behind_the_best": html.picked(difference, "value low high within_noise"),
-        **html.picked(judged, "smallest_mass_matrix_eigenvalue=smallest_inertia friction_below_zero=driving"),
+        "behind_the_best": picked(difference, "value low high within_noise"),
+        **picked(judged, "smallest_mass_matrix_eigenvalue=smallest_inertia friction_below_zero=driving"),
         "consistent": None if bodies is None else bodies.data(),
     }
 
@@ -183,7 +183,7 @@ def parameters_of(judged: compare.MethodResult) -> list[dict[str, Any]]:
     bounds = {} if judged.answer.intervals is None else compare.by_name(judged.answer.intervals)
     nothing = (None, None, None)
     return [
-        html.plain({"name": name, "unit": unit, "value": value} | dict(zip(("low", "high"), ends, strict=True)))
+        plain({"name": name, "unit": unit, "value": value} | dict(zip(("low", "high"), ends, strict=True)))
         for name, unit, value in zip(judged.estimate.names, judged.estimate.units, judged.estimate.values, strict=True)
         for _, *ends in [bounds.get(name, nothing)]
     ]
@@ -192,13 +192,13 @@ def parameters_of(judged: compare.MethodResult) -> list[dict[str, Any]]:
 def errors_data(errors: Errors, joints: Sequence[str]) -> dict[str, Any]:
     """Write errors of torques, by joint and in total."""
     by_joint = {joint: finite(x) for joint, x in zip(joints, errors.relative, strict=True)}
-    return html.picked(errors, "total=relative_total mean_absolute=mean_absolute_mean") | {"joints": by_joint}
+    return picked(errors, "total=relative_total mean_absolute=mean_absolute_mean") | {"joints": by_joint}
 
 
 def noise_data(compared: compare.Comparison, joints: Sequence[str]) -> dict[str, Any] | None:
     """Write the errors due to noise alone."""
     shares, total = noise_errors(compared.prepared) or ([], None)
-    return None if total is None else html.plain({"total": total, "joints": dict(zip(joints, shares, strict=True))})
+    return None if total is None else plain({"total": total, "joints": dict(zip(joints, shares, strict=True))})
 
 
 def parameters_data(compared: compare.Comparison) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Role
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.model import Model
-from excitor.experiments.report.html import Data, compact, percent, picked, subtable
+from excitor.experiments.report.html import Data, compact, percent, subtable
 from excitor.experiments.simulate import FOLDER, MARK
 from excitor.identify.consistent import Audit, Delivered, audit
 from excitor.identify.diagnose import several
@@ -28,7 +28,7 @@ from excitor.identify.logs.formats import log_files
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, thinning
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, picked
 from excitor.robots.dynamics import drive_columns, friction_load, friction_only, rotor_matrix
 from excitor.robots.files.bounded import read_bounded
 from excitor.robots.parameters import layout

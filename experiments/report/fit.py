@@ -7,9 +7,9 @@ import numpy as np
 
 from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence
-from excitor.experiments.report.html import compact, entries, picked, subtable, torque_units
+from excitor.experiments.report.html import compact, entries, subtable, torque_units
 from excitor.identify.validate import Errors, Validation
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, picked
 
 BINS = 41
 SAME = 1e-3  # relative difference of rates that are one

@@ -234,21 +234,6 @@ def entries(data: Mapping[str, Any], key: str) -> list[Any]:
     return [] if value is None else list(value)
 
 
-def plain(value: Any) -> Any:
-    """Write a value for scripts: numbers finite or null, arrays and tuples as lists, tables entry by entry."""
-    if isinstance(value, Mapping):
-        return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, (tuple, list, np.ndarray)):
-        return [plain(entry) for entry in value]
-    return finite(value) if isinstance(value, float) else value
-
-
-def picked(source: object, names: str) -> dict[str, Any]:
-    """Write attributes for scripts, by name; `key=attribute` gives one another key."""
-    pairs = (name.partition("=") for name in names.split())
-    return {key: plain(getattr(source, attribute or key)) for key, _, attribute in pairs}
-
-
 def torque_units(data: Mapping[str, Any]) -> dict[str, str]:
     """Map the joints of a report to the units of their torques."""
     robot = subtable(data, "robot")

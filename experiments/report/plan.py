@@ -18,7 +18,7 @@ from excitor.experiments.design_json import margin_data, phases_data
 from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
 from excitor.experiments.report import html
 from excitor.experiments.setup import Setup
-from excitor.robots.arrays import FloatArray, finite
+from excitor.robots.arrays import FloatArray, finite, picked
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot
 
@@ -211,9 +211,7 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
         "robot": {key: entry for key, entry in html.robot_data(robot).items() if key != "torque_units"},
         "verdict": verdict(designed),
         "zones": [
-            html.picked(zone, "name keep")
-            | html.picked(zone.shape, "kind T=T_base_shape size")
-            | {"bodies": zone.bodies}
+            picked(zone, "name keep") | picked(zone.shape, "kind T=T_base_shape size") | {"bodies": zone.bodies}
             for zone in (scene.zones if scene is not None else ())
         ],
         "base_capsules": html.base_capsules(robot),
@@ -265,9 +263,9 @@ def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
 def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
     """Describe what a search found: its progress, its columns, its way from home, its torques."""
     keys = "value condition duration_s=duration torque_share=torque clearance_m=clearance"
-    data = html.picked(run, "condition condition_weighted") | {
+    data = picked(run, "condition condition_weighted") | {
         "family": [
-            {key: finite(x) for key, x in html.picked(one, keys).items()} | {"chosen": k == run.picked}
+            {key: finite(x) for key, x in picked(one, keys).items()} | {"chosen": k == run.picked}
             for k, one in enumerate(run.family)
         ],
         "history": _history(run),
@@ -293,7 +291,7 @@ def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dic
         "tau": inverse_dynamics(robot, motion).T.tolist(),
         "limits": {
             "q": [pair.tolist() if np.isfinite(pair).all() else None for pair in limits.position],
-            **html.picked(limits, "dq=velocity ddq=acceleration tau=torque"),
+            **picked(limits, "dq=velocity ddq=acceleration tau=torque"),
         },
     }
 
@@ -302,7 +300,7 @@ def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     return {
         "capsules": html.moving_capsules(robot),
         "certificate": [margin_data(item) for item in certificate.items],
-        **html.picked(certificate, "notes ready"),
+        **picked(certificate, "notes ready"),
     }
 
 
@@ -319,15 +317,15 @@ def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
         "noise": foreseen.noise,
         "parameters": [
             {
-                **html.picked(p, "name unit"),
+                **picked(p, "name unit"),
                 "prior": finite(p.value) if p.stated else None,
-                **html.picked(p, "sigma sigma_inflated relative relative_inflated periods_needed=periods"),
+                **picked(p, "sigma sigma_inflated relative relative_inflated periods_needed=periods"),
                 "label": "essential" if p.essential else "below the noise",
             }
             for p in foreseen.parameters
         ],
         "torque_error": [
-            html.picked(t, "joint sigma=error_inflated")
+            picked(t, "joint sigma=error_inflated")
             | {"relative": finite(t.error_inflated / t.rms if t.rms > 0.0 else None)}
             for t in foreseen.torques
         ],

@@ -11,7 +11,7 @@ from excitor.experiments.report.html import percent, show
 from excitor.experiments.report.parameters import correlation
 from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.diagnose import several
-from excitor.identify.verdict import ABOVE_NOISE
+from excitor.identify.verdict import ABOVE_NOISE, as_sentence
 from excitor.robots.base import base_parameters
 
 BESIDE = {"zero": "with no model", "gravity only": "with gravity only", "prior model": "with the prior model"}
@@ -40,7 +40,7 @@ def verdict_data(
 def remarks(alignment: Sequence[Mapping[str, Any]] | None) -> list[str]:
     """List harmless oddities of the logs."""
     return [
-        _sentence(f"Of the logs: {entry.get('sentence') or entry.get('name')}")
+        as_sentence(f"Of the logs: {entry.get('sentence') or entry.get('name')}")
         for entry in alignment or ()
         if entry.get("holds") is False and entry.get("level") == "note"
     ]
@@ -147,7 +147,7 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
             f"{dominated} of the {len(standard.names)} parameters of the consistent model depend more on the prior "
             "than on the data; they are marked."
         )
-    doubts = [_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
+    doubts = [as_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
     return said + beyond_noise(evidence) + _alike(evidence) + doubts
 
 
@@ -205,8 +205,3 @@ def _method(method: str) -> str:
         "spectral": "the spectrum of residuals and of what differs between repetitions",
     }
     return words.get(method, "assuming that residuals are white")
-
-
-def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith(".") else f"{text}."

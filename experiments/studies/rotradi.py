@@ -26,7 +26,7 @@ from excitor.identify.samples import Samples, backward, central, mid_sample
 from excitor.identify.schemes import KINDS, Scheme, SchemeKind, scheme_delay, scheme_regression
 from excitor.identify.signals import lowpass
 from excitor.identify.validate import friction_doubts, smallest_inertia
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import FloatArray, freeze, shaped
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
@@ -106,6 +106,7 @@ class RunEstimates:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(T="n n", theta="n")
 class Truth:
     """The robot behind the encoders, and its 21 parameters θ = T β in the declared order."""
 
@@ -114,9 +115,6 @@ class Truth:
     names: tuple[str, ...]
     T: FloatArray
     theta: FloatArray
-
-    def __post_init__(self) -> None:
-        freeze(self, T="n n", theta="n")
 
     def standard(self, theta: FloatArray) -> FloatArray:
         """Write θ as standard parameters that give the same torques."""
@@ -824,6 +822,7 @@ UNITS = (*["kg m²"] * 11, *["kg m"] * 2, *["N m"] * 2, *["N m s/rad"] * 3, *["N
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@shaped(amplitude="n_joints 3", frequency="n_joints 2", phase_deg="n_joints 2 2")
 class Excitation:
     """Torques α₁(1 - exp(-β t³)) + α₂ sin(w₁ t + r₁) + α₃ sin(w₂ t + r₂), joint by joint; r drawn anew each sample."""
 
@@ -831,9 +830,6 @@ class Excitation:
     frequency: FloatArray  # (n_joints, 2): w₁, w₂, rad/s
     phase_deg: FloatArray  # (n_joints, 2, 2): lowest and highest r₁, r₂
     rise: float = 0.5  # β, s⁻³
-
-    def __post_init__(self) -> None:
-        freeze(self, amplitude="n_joints 3", frequency="n_joints 2", phase_deg="n_joints 2 2")
 
 
 IDENTIFICATION = Excitation(

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from excitor.experiments.emit import CampaignPlans, EmitResult, Request, Verification, emit, verify_folder
-from excitor.experiments.report.html import picked
 from excitor.experiments.verbs.printing import echo_json, running
-from excitor.robots.arrays import finite
+from excitor.robots.arrays import finite, picked
 
 
 def run_emit(folder: Path, request: Request, as_json: bool) -> bool:

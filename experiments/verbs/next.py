@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from excitor.design.forecast import first_of
 from excitor.experiments.next_run import Aim, NextRunAdvice, advise, advised_data
 from excitor.experiments.report.html import NONE, show
 from excitor.experiments.verbs.printing import echo_json, echo_progress, running
 
 _MOST_ROWS = 12  # rows of what is missing
-_NAMES = 6  # in a cell
 
 
 def run_next(folder: Path, as_json: bool, *, seed: int = 0) -> None:
@@ -53,7 +53,7 @@ def _candidates(advised: NextRunAdvice) -> Table:
             f"{100.0 * one.gain:.0f} %",
             f"{6000.0 * one.rate:.2g} %",
             NONE if one.times is None else str(one.times),
-            Text(_several(one.teaches)),
+            Text(first_of(one.teaches, 6)),
         )
     return table
 
@@ -76,8 +76,3 @@ def _missing(advised: NextRunAdvice) -> Table:
 
 def _marked(aim: Aim, sigma: float) -> Text:
     return Text(show(sigma, 3), style="green" if sigma <= aim.target else "")
-
-
-def _several(names: tuple[str, ...]) -> str:
-    rest = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from excitor.experiments.report.html import picked
 from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
+from excitor.robots.arrays import picked
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.cell import volumes_sentence
 from excitor.robots.errors import ExcitorError, RankDeficient, choice

@@ -14,7 +14,6 @@ from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import digest, rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered, without_load
 from excitor.experiments.model import FILE, Model, read_model
-from excitor.experiments.report.html import picked
 from excitor.identify import change
 from excitor.identify.band import BandChoice
 from excitor.identify.diagnose import several
@@ -23,7 +22,7 @@ from excitor.identify.periods import find_cycles, match_cycles
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
 from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, picked
 from excitor.robots.errors import ExcitorError, InvalidLog
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty

@@ -18,7 +18,6 @@ import numpy as np
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.logs import read_run_aligned
-from excitor.experiments.report.html import picked
 from excitor.experiments.watch import session as watch
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
@@ -28,7 +27,7 @@ from excitor.identify.logs.opened import LONGEST_LINE, check_file
 from excitor.identify.logs.read import read_log
 from excitor.identify.recursive import Recursive
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, locked
+from excitor.robots.arrays import FloatArray, locked, picked
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.robot import Robot
 

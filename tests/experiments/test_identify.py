@@ -264,7 +264,7 @@ def test_a_failed_identification_keeps_the_model_before(folder):
 def test_friction_that_drives_is_refused(folder):
     """A robot without priors cannot be told that its torques are upside down, but friction never drives."""
     from excitor.experiments.identification import impossible_values
-    from excitor.identify.intervals import white_intervals
+    from tests.intervals import white_intervals
 
     result = identify(open_campaign(folder))
     estimate = result.estimate

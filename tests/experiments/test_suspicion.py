@@ -134,6 +134,17 @@ def test_figures_that_are_odd_stand_in_the_plan(tmp_path, text, more, words):
     assert not list(suspicion_checks(setup.robot))
 
 
+def test_only_what_is_put_on_a_robot_of_the_catalogue_is_checked(tmp_path, monkeypatch):
+    path, checked = begin(tmp_path / "cell", "rotradi"), []
+    monkeypatch.setattr("excitor.experiments.setup.suspicions", lambda robot: checked.append(robot) or ())
+    set_up(open_campaign(path.parent, "design"))
+    assert not checked
+    path.write_text(path.read_text() + "\n[payload]\nmass = 1.0\ncenter = [0, 0, 0.1]\n")
+    set_up(open_campaign(path.parent, "design"))
+    assert len(checked) == 1
+    assert checked[0].payload is not None
+
+
 BOX = '\n[[cell.zone]]\nname = "table"\nkeep = "{}"\nshape = "box"\nlow = {}\nhigh = {}\n'
 FLOOR = (
     '\n[[cell.zone]]\nname = "floor"\nkeep = "out"\nshape = "half-space"\npoint = [0, 0, -100]\nnormal = [0, 0, 1]\n'

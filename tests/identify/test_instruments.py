@@ -7,7 +7,7 @@ import pytest
 
 from excitor.identify.estimate import compress, wls
 from excitor.identify.instruments import _judge, durbin_wu_hausman, instrumental_variables
-from excitor.identify.intervals import honest_intervals, joint_sigma, white_intervals
+from excitor.identify.intervals import honest_intervals, joint_sigma
 from excitor.identify.methods import Problem, answer
 from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
 from excitor.identify.samples import Samples, backward, central, mid_sample
@@ -17,6 +17,7 @@ from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 from excitor.robots.simulate import follow, servo_for, smoothed
+from tests.intervals import white_intervals
 
 TRUTH = np.array([2.0, -1.0, 0.5])
 N = 400

@@ -13,13 +13,13 @@ from excitor.identify.intervals import (
     block_bootstrap,
     block_length,
     correlation_time,
-    white_intervals,
     whiteness,
 )
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.robots.base import base_parameters
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
+from tests.intervals import white_intervals
 
 SIGMA = np.array([1.0, 2.0, 0.3])
 N = 500

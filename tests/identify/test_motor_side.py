@@ -12,7 +12,7 @@ from excitor.experiments.model import read_model
 from excitor.experiments.payload import PayloadRuns, estimated
 from excitor.identify.currents import gear_losses, law_doubt
 from excitor.identify.estimate import compress, wls
-from excitor.identify.intervals import believing, honest_intervals, white_intervals
+from excitor.identify.intervals import believing, honest_intervals
 from excitor.identify.load.equations import LoadRun, exact_arm
 from excitor.identify.load.fit import at_center, center_values
 from excitor.identify.log import CURRENT, MOTORS
@@ -25,6 +25,7 @@ from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.robot import Motion
 from tests.experiments.test_currents import CURRENTS, GAINS, robot_toml, write_campaign
 from tests.identify.test_load import measured, with_known_drives, wrist_motion
+from tests.intervals import white_intervals
 
 DOUBT = 0.1  # of current laws
 LOAD = from_center_of_mass(8.0, np.array([0.03, -0.02, 0.08]), np.diag([0.06, 0.05, 0.04]))

@@ -7,13 +7,14 @@ import pytest
 from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, wls
-from excitor.identify.intervals import block_bootstrap, honest_intervals, spectral_intervals, white_intervals, wider
+from excitor.identify.intervals import block_bootstrap, honest_intervals, wider
 from excitor.identify.periods import average
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
 from excitor.robots.base import base_parameters
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
+from tests.intervals import spectral_intervals, white_intervals
 
 N, PERIODS = 1000, 5
 SIGMA = np.array([1.0, 0.5, 0.2])

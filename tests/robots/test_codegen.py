@@ -21,7 +21,6 @@ from excitor.robots.codegen import (
     inverse_dynamics_code,
     operation_counts,
     python_source,
-    smoothed,
     start_trace,
     traced_energy,
     traced_power,
@@ -31,6 +30,7 @@ from excitor.robots.dynamics import energy_regressor, inverse_dynamics, power_re
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
+from excitor.robots.simulate import with_friction_width
 from excitor.robots.tree import Tree
 
 HOSTILE = 'evil */ int x; /* *) END_VAR (* \n#include "x"\\\n{pragma} \'\'\' """ ??/ ë'
@@ -285,12 +285,13 @@ def test_sharp_signs_are_smoothed_even_at_great_speed(language: str, tmp_path: P
     sharp = tuple(replace(term, width=0.0) for term in robot.drive.friction)
     robot = replace(robot, drive=replace(robot.drive, friction=sharp))
     function = generated(robot, language, tmp_path)
-    assert_agrees(function, smoothed(robot, SIGN_WIDTH))
+    assert_agrees(function, with_friction_width(robot, SIGN_WIDTH))
     (tmp_path / "wide").mkdir()
-    wide = smoothed(robot, 0.5)
+    wide = with_friction_width(robot, 0.5)
     assert_agrees(generated(wide, language, tmp_path / "wide"), wide)
     fast = np.full(3, -1e6)
-    expected = inverse_dynamics(smoothed(robot, SIGN_WIDTH), Motion(fast[None] * 0, fast[None], fast[None]))[0]
+    motion = Motion(fast[None] * 0, fast[None], fast[None])
+    expected = inverse_dynamics(with_friction_width(robot, SIGN_WIDTH), motion)[0]
     np.testing.assert_allclose(function(fast * 0, fast, fast), expected, rtol=1e-10)
 
 
@@ -337,8 +338,6 @@ def test_bad_input_is_reported_in_sentences() -> None:
         inverse_dynamics_code(robot, "c", chi=np.zeros(len(robot.chi)))
     with pytest.raises(ValueError, match="parameter 'ZZ9' is not one"):
         inverse_dynamics_code(robot, "c", kept=["ZZ9"])
-    with pytest.raises(ValueError, match="sign_width is 0"):
-        smoothed(robot, 0.0)
 
 
 @pytest.mark.parametrize("build", [planar, tx40_like, qrc_like])

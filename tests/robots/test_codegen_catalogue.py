@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import base_parameters
-from excitor.robots.codegen import SIGN_WIDTH, inverse_dynamics_code, smoothed
+from excitor.robots.codegen import SIGN_WIDTH, inverse_dynamics_code
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
+from excitor.robots.simulate import with_friction_width
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-shared", "-fPIC"]
 
@@ -27,7 +28,7 @@ def test_generated_c_of_the_catalogue(catalogue_robot, tmp_path):
     function = ctypes.CDLL(str(library)).torques
     rng = np.random.default_rng(0)
     motion = Motion(*rng.normal(size=(3, 50, robot.n_joints)))
-    expected = inverse_dynamics(smoothed(robot, SIGN_WIDTH), motion, chi)
+    expected = inverse_dynamics(with_friction_width(robot, SIGN_WIDTH), motion, chi)
     vector = ctypes.c_double * robot.n_joints
     for q, dq, ddq, tau in zip(motion.q, motion.dq, motion.ddq, expected, strict=True):
         out = vector()
