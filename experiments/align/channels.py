@@ -721,7 +721,7 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     fastest = speed.max(axis=0)
     weights = weights * ((speed > SLOW * fastest) | (fastest == 0.0))  # static friction is not modelled
     A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
-    load = Load(0.0, np.inf, spreads=spreads, equations=np.linalg.qr(np.column_stack([A, b]), mode="r"))
+    load = Load(0.0, np.inf, spreads=spreads, equations=_root(np.column_stack([A, b])))
     if robot.payload is not None:
         sigma = float(robot.payload.covariance[9, 9]) ** 0.5
         load = replace(load, stated=float(robot.payload.phi[9]), stated_sigma=sigma)
@@ -735,19 +735,21 @@ def pooled_load(loads: Sequence[Load]) -> Load:
     """
     first = loads[0]
     alike = [one for one in loads if one.stated == first.stated and len(one.spreads) == len(first.spreads)]
-    root = np.vstack([one.equations for one in alike])
+    root = _root(np.vstack([one.equations for one in alike]))
     A, b, sigmas = root[:, :-1], root[:, -1], first.spreads.copy()
     load, inertia, moments = first, np.zeros(6), REACH
     for _ in range(4):
         sigmas[1:4], sigmas[4:LOADED] = moments, BULK * REACH * moments
         load = _solved(A, b - A[:, 4:LOADED] @ inertia, sigmas)
         mass, h = max(abs(load.mass), load.sigma), np.array(load.moments)
-        moments, inertia = (
-            REACH * mass,
-            np.sign(load.mass) * (h @ h * np.eye(3) - np.outer(h, h))[np.triu_indices(3)] / mass,
-        )
-    found = {"equations": np.linalg.qr(root, mode="r"), "spreads": first.spreads}
-    return replace(load, stated=first.stated, stated_sigma=first.stated_sigma, **found)
+        moments = REACH * mass
+        inertia = np.sign(load.mass) * (h @ h * np.eye(3) - np.outer(h, h))[np.triu_indices(3)] / mass
+    load = replace(load, stated=first.stated, stated_sigma=first.stated_sigma)
+    return replace(load, equations=root, spreads=first.spreads)
+
+
+def _root(equations: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(equations, mode="r"))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
