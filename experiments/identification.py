@@ -771,7 +771,7 @@ def again_findings(runs: Runs) -> tuple[Finding, ...]:
         return ()
     named = several([f"{name!r} that of {which!r}" for name, which in runs.again.items()])
     sentence = f"runs to validate on repeat a motion that was fitted to, {named}: they count as no unseen ones"
-    remedy = 'give a run of another motion role = "validate"'
+    remedy = "nothing to do, as others are" if runs.unseen else 'give a run of another motion role = "validate"'
     return (Finding("note" if runs.unseen else "doubtful", "again", sentence, remedy, {"runs": tuple(runs.again)}),)
 
 
