@@ -226,6 +226,7 @@ def init(
         return
     if robot is None or more:
         raise typer.BadParameter("name the robot: --robot NAME|FILE" if robot is None else "logs go with --from-logs")
+    from excitor.experiments.files import typed
     from excitor.experiments.init import begin
     from excitor.robots.lint import gaps
     from excitor.robots.load import load
@@ -239,7 +240,7 @@ def init(
         typer.echo(f"What {robot} leaves out, the costliest first; in a robot file with base = {Path(robot).name!r}:")
     for gap in missing:
         typer.echo("  {what}: {costs}\n{line}".format(**gap).replace("\n", "\n      "))
-    typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
+    typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {typed(folder)}")
 
 
 @reads_files

@@ -21,7 +21,7 @@ from excitor.design.pareto import Front
 from excitor.design.problem import Candidates, Problem
 from excitor.design.search import SearchResult
 from excitor.design.torque import WORDING, TorqueTrajectory
-from excitor.experiments.files import read_json, write_atomically
+from excitor.experiments.files import read_json, typed, write_atomically
 from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
 from excitor.robots.arrays import finite, picked
 from excitor.robots.base import regroupings
@@ -41,7 +41,7 @@ def write_design(designed: CampaignDesign) -> Path:
 
 def read_design(folder: Path) -> dict[str, Any]:
     """Read a campaign's design."""
-    return read_json(folder / FILE, SCHEMA, made_by=f"excitor design {folder}")
+    return read_json(folder / FILE, SCHEMA, made_by=f"excitor design {typed(folder)}")
 
 
 def design_data(designed: CampaignDesign) -> dict[str, Any]:
@@ -350,12 +350,12 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
     path, design = folder / FILE, parse_design(folder)
     if design.provenance.inputs_sha256 != inputs_sha256:
         raise ExcitorError(
-            f"{path}: was made from another campaign.toml or robot; run excitor design {folder} again, then emit"
+            f"{path}: was made from another campaign.toml or robot; run excitor design {typed(folder)} again, then emit"
         )
     if not design.ready:
         raise ExcitorError(
             f"{path}: not every limit of this design is proven to hold, so no program is made of it; "
-            f"plan.html shows which, and excitor design {folder} searches again"
+            f"plan.html shows which, and excitor design {typed(folder)} searches again"
         )
     return design
 

@@ -19,7 +19,7 @@ from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE, RunEntry, design_digest, no_go_reasons, open_design
-from excitor.experiments.files import new_folder, swap
+from excitor.experiments.files import new_folder, swap, typed
 from excitor.experiments.log_formats import refusal, remark
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
@@ -120,8 +120,8 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     if planned.no_go and NO_GO not in request.allow:
         raise ExcitorError(
             f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: "
-            f"{'; '.join(planned.no_go)}. Fix that and run excitor design {campaign.folder} again; or emit it on "
-            f"purpose with --allow {NO_GO}, which every page, program and manifest will state"
+            f"{'; '.join(planned.no_go)}. Fix that and run excitor design {typed(campaign.folder)} again; or emit it "
+            f"on purpose with --allow {NO_GO}, which every page, program and manifest will state"
         )
     planned = replace(planned, programs=tuple(described(planned.programs)))
     robot = planned.programs[0].plan.robot
@@ -264,7 +264,7 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Ver
     parent = campaign.folder / PROGRAMS
     names = [name for name in registry.NAMES if (parent / name).is_dir()]
     if not names:
-        raise ExcitorError(f"{parent}: has no programs; run excitor emit {folder} --target NAME first")
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {typed(folder)} --target NAME first")
     strangers = sorted(p.name for p in parent.iterdir() if p.name not in registry.NAMES and not p.name.startswith("."))
     for name in strangers:
         listen(f"note: {parent / name} is no target of excitor; it was not checked")
@@ -336,7 +336,7 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
     """List differences of a target's folder from what emit would write now; empty where there are none."""
     folder = campaign.folder / PROGRAMS / name
     if not folder.is_dir():
-        return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
+        return [f"{folder}: has no programs; run excitor emit {typed(campaign.folder)} --target {name} first"]
     return _folder_problems(campaign, registry.target(name), _contents(folder))
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -23,6 +24,11 @@ LARGEST = 50_000_000  # bytes of a file that a stage reads as JSON
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"  # a folder may be shared by machines
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,9})-[a-z0-9_]{8}(?P<old>\.old)?", re.ASCII)
 _FORGOTTEN = 86400.0  # s after which a temporary name is unused, where processes cannot be queried
+
+
+def typed(path: Path) -> str:
+    """Write a path as it is typed on a command line."""
+    return shlex.quote(str(path))
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments import logs
-from excitor.experiments.align.channels import check_payload
-from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun
+from excitor.experiments.align.channels import check_payload, payload_check, pooled_load
+from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun, Misalignment
 from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.files import write_atomically
@@ -199,7 +199,8 @@ class Runs:
         off = {name for name, run in self.samples.items() if all(step.name != logs.SUBTRACTED for step in run.steps)}
         on = {name: robot.payload for name, robot in robots.items() if robot.payload is not None and name not in off}
         weighed = [self._weighed(name, payload) for name, payload in on.items()]
-        found = min((load for load, _ in weighed if load is not None), key=lambda load: load.sigma, default=None)
+        loads = [load for load, _ in weighed if load is not None]
+        found = pooled_load(loads) if loads else None
         wrong = tuple(check for _, checks in weighed for check in checks if not check.holds)
         return StatedLoad(next(iter(on.values())), tuple(on), found, wrong) if on else None
 
@@ -379,7 +380,12 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
     own, measured = logs.settle(replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign)
     campaign = replace(own, robot=campaign.robot)
-    read = {run.name: logs.read_run_aligned(own, run, measured=measured.pop(run.name, None)) for run in own.content.run}
+    try:
+        read = {
+            run.name: logs.read_run_aligned(own, run, measured=measured.pop(run.name, None)) for run in own.content.run
+        }
+    except Misalignment as error:
+        raise _of_all_runs(own, error) from None
     campaign, runs = with_mode(campaign, {name: samples for name, (samples, _) in read.items()})
     roles = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
@@ -401,6 +407,26 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
         again=again,
     )
     return with_friction_form(_in_one_current(found, tell) if unlawful else found, tell)
+
+
+def _of_all_runs(campaign: OpenCampaign, error: Misalignment) -> Misalignment:
+    """Weigh a load that contradicts what is stated by all runs of programs; the error itself where that is not all."""
+    if {check.cause for check in error.checks} != {"wrong payload"}:
+        return error
+    found = {
+        run.name: (alignment.load, payload_check(logs.robot_of_run(campaign, run), alignment.load))
+        for run in campaign.content.run
+        if run.program is not None
+        for alignment in [logs.read_run_aligned(campaign, run, unknown_load=True)[1]]
+        if alignment is not None and alignment.load is not None
+    }
+    first = next((run for run in campaign.content.run if run.name in found and not found[run.name][1].holds), None)
+    if first is None:
+        return error
+    one = found.pop(first.name)[0]
+    alike = {name: load for name, (load, _) in found.items() if load.stated == one.stated}
+    check = payload_check(logs.robot_of_run(campaign, first), pooled_load([one, *alike.values()]))
+    return error if check.holds else Misalignment(several([first.name, *alike]), [check])
 
 
 def with_friction_form(runs: Runs, tell: Tell) -> Runs:
@@ -744,7 +770,7 @@ def again_findings(runs: Runs) -> tuple[Finding, ...]:
         return ()
     named = several([f"{name!r} that of {which!r}" for name, which in runs.again.items()])
     sentence = f"runs to validate on repeat a motion that was fitted to, {named}: they count as no unseen ones"
-    remedy = 'give a run of another motion role = "validate"'
+    remedy = "nothing to do, as others are" if runs.unseen else 'give a run of another motion role = "validate"'
     return (Finding("note" if runs.unseen else "doubtful", "again", sentence, remedy, {"runs": tuple(runs.again)}),)
 
 

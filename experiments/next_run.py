@@ -23,6 +23,7 @@ from excitor.experiments.campaign import FILE as CAMPAIGN_FILE
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, Run, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
+from excitor.experiments.files import typed
 from excitor.experiments.identification import read_runs, rows_of
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, Model, read_model
@@ -601,7 +602,7 @@ def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
     for entry in [added] if named else [*campaign.content.run, added]:
         given = entry.model_dump(exclude_defaults=True)
         lines += ["[[run]]", *(f"{key} = {_toml(value)}" for key, value in given.items())]
-    return (first, "in campaign.toml, at its end:", *lines, f"excitor identify {folder}")
+    return (first, "in campaign.toml, at its end:", *lines, f"excitor identify {typed(folder)}")
 
 
 def further(campaign: OpenCampaign, requested: Sequence[str] | str) -> tuple[str, ...]:
@@ -614,12 +615,12 @@ def further(campaign: OpenCampaign, requested: Sequence[str] | str) -> tuple[str
         "in campaign.toml, under [design]:",
         f"further = {json.dumps([*before, entry], ensure_ascii=False)}",
         _design_command(folder),
-        f"excitor emit {folder} --target {targets[0] if targets else 'NAME'}",
+        f"excitor emit {typed(folder)} --target {targets[0] if targets else 'NAME'}",
         f"run only the new program, further_{len(before) + 1}; put its recording beside the others",
     ]
     if isinstance(requested, str):
         lines += ['in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own']
-    return (*lines, f"excitor identify {folder}")
+    return (*lines, f"excitor identify {typed(folder)}")
 
 
 def _design_command(folder: Path) -> str:

@@ -25,7 +25,7 @@ from excitor.experiments.campaign import Body, OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
-from excitor.experiments.files import new_folder, swap, write_atomically
+from excitor.experiments.files import new_folder, swap, typed, write_atomically
 from excitor.experiments.in_memory.solution import Run, program_name, runs_of
 from excitor.experiments.log_formats import declared_for, format_of, in_amperes_of, refusal
 from excitor.experiments.logs import declared_by
@@ -133,7 +133,7 @@ def _emitted(campaign: OpenCampaign) -> list[str]:
     parent = campaign.folder / PROGRAMS
     names = [name for name in registry.NAMES if (parent / name).is_dir()]
     if not names:
-        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {typed(campaign.folder)} --target NAME first")
     return [name for name in names if name != "csv"] or names  # every emit writes the table as well
 
 

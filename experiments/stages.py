@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, method_problems, open_campaign
 from excitor.experiments.design_json import FILE, finished_searches, read_design, write_design
-from excitor.experiments.files import write_atomically
+from excitor.experiments.files import typed, write_atomically
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Model
 from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
@@ -106,7 +106,7 @@ def identify_stage(
 
     campaign = open_campaign(folder)
     if campaign.content.task == "gains":
-        problem = f'task: is "gains"; excitor gains {campaign.folder} evaluates its runs'
+        problem = f'task: is "gains"; excitor gains {typed(campaign.folder)} evaluates its runs'
         raise InvalidCampaign(campaign.folder / CAMPAIGN, [problem])
     if campaign.content.task == "payload":
         if method is not None:

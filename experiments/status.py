@@ -11,7 +11,7 @@ from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest, read_design
-from excitor.experiments.files import LARGEST
+from excitor.experiments.files import LARGEST, typed
 from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, InvalidManifest, found_logs, read_manifest
 from excitor.experiments.model import FILE as MODEL
 from excitor.robots.errors import ExcitorError
@@ -42,7 +42,7 @@ def status(folder: Path) -> list[Stage]:
     for name, remedy in (("gains.json", "gains"),) if gains else ((MODEL, "identify"), ("report.json", "report")):
         stages.append(_judged(folder, made_from_files(folder, name, f"excitor {remedy} {folder}", prior)))
     if (folder / "compare.json").exists():  # comparing is optional
-        stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
+        stages.append(made_from_files(folder, "compare.json", f"excitor compare {typed(folder)}", prior))
     return stages
 
 
@@ -58,7 +58,7 @@ def status_data(stages: list[Stage]) -> dict[str, Any]:
 
 
 def _design(campaign: OpenCampaign) -> Stage:
-    remedy = f"excitor design {campaign.folder}"
+    remedy = f"excitor design {typed(campaign.folder)}"
     if not (campaign.folder / DESIGN).exists():
         return Stage(DESIGN, "missing", remedy=remedy)
     try:
@@ -79,9 +79,9 @@ def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
     folder = campaign.folder
     emitted = [name for name in registry.NAMES if (folder / PROGRAMS / name).is_dir()]
     if not emitted:
-        yield Stage(PROGRAMS, "missing", remedy=f"excitor emit {folder} --target NAME")
+        yield Stage(PROGRAMS, "missing", remedy=f"excitor emit {typed(folder)} --target NAME")
     for name in emitted:
-        where, remedy = f"{PROGRAMS}/{name}", f"excitor emit {folder} --target {name}"
+        where, remedy = f"{PROGRAMS}/{name}", f"excitor emit {typed(folder)} --target {name}"
         try:
             made_from = read_manifest(folder / PROGRAMS / name / MANIFEST).made_from_sha256[DESIGN]
         except (InvalidManifest, KeyError):

@@ -393,6 +393,10 @@ def stated_limits(robot: Robot) -> Iterator[Finding]:
             yield Finding("warning", f"{quantity} limits", sentence)
 
 
+TURNING = {"unit": "rad", "force": "N m", "damping": "N m s/rad", "inertia": "kg m2"}
+SLIDING = {"unit": "m", "force": "N", "damping": "N s/m", "inertia": "kg"}
+
+
 def gaps(robot: Robot) -> list[dict[str, str]]:
     """List what a robot file leaves out, the costliest first: what, what that costs, and the lines that state it."""
     params, n, limits = layout(robot), robot.n_joints, robot.limits
@@ -418,9 +422,10 @@ def gaps(robot: Robot) -> list[dict[str, str]]:
     for key, (where, names) in lacking.items():
         if where.any():
             first = int(np.argmax(where))
-            unit = "m" if names is joints and robot.mechanism.prismatic[first] else "rad"
+            slides = names is joints and bool(robot.mechanism.prismatic[first])
+            own = SLIDING if slides else TURNING
             listed = ", ".join(np.array(names)[where]) if not where.all() else "all"
-            words = {"names": listed, "first": names[first], "unit": unit, "number": first + 1, **lists}
+            words = {"names": listed, "first": names[first], "number": first + 1, **own, **lists}
             found.append({name: text.format(**words) for name, text in texts[key].items()})
     return found
 

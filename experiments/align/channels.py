@@ -6,6 +6,7 @@ its uncertainty. Channels are checked on the side of the gears where they were r
 channel.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -649,7 +650,9 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
 
 SPREAD = 0.1  # of links' mass distributions about the prior; twice that of rotors
 REACH = 0.1  # m, of a load's centre from the flange
-ROWS = 400  # samples that are used
+BULK = 0.5  # of its mass times REACH²: standard deviation of its moments of inertia
+LOADED = 10  # columns of the load
+ROWS = 400  # means of samples that are used
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
@@ -662,6 +665,11 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Loa
     if not can_weigh(run, robot):
         return None, []
     load = flange_load(robot, run, samples)
+    return load, [payload_check(robot, load)]
+
+
+def payload_check(robot: Robot, load: Load) -> Check:
+    """Compare a load that was found with the stated one."""
     holds, stated = not load.sure(robot), robot.payload
     found = f"torques indicate {load.total:.3g} ± {REACH_95 * load.sigma:.2g} kg at the flange"
     asked = "no load is stated"
@@ -670,7 +678,7 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> tuple[Loa
     sentence = f"{found}, and {asked}" + ("" if holds or stated is None else ": they contradict each other")
     remedy = f"check what hangs on the flange; if the torques are right, {edit_of_load(robot, load)}"
     cause, least = "wrong payload", load.least(robot)
-    return load, [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)]
+    return Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", cause, remedy)
 
 
 def edit_of_load(robot: Robot, load: Load) -> str:
@@ -702,15 +710,9 @@ def loaded(robot: Robot, load: Load) -> Robot:
 def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     """Estimate the load by least squares with a prior on all other parameters; friction and offsets are free."""
     data = thinned(samples, ROWS)
-    chi, params = prior(robot), layout(robot)
     Y = regressor(robot, data.motion)
     columns, spreads = _columns(robot, Y)
-    if robot.payload is not None:  # what is stated is uncertain, too
-        values, V = np.linalg.eigh(robot.payload.covariance)
-        half = V * np.sqrt(np.maximum(values, 0.0))
-        columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
-        spreads = np.append(spreads, np.ones(10))
-    residual = data.tau - Y @ chi
+    residual = data.tau - Y @ prior(robot)
     gears = np.eye(robot.n_joints) if run.effort_side == "joint" else robot.drive.motor_from_joint
     A = np.einsum("ij,njk->nik", np.linalg.inv(gears.T), columns)
     b = on_side(robot, run.effort_side, residual)
@@ -719,16 +721,35 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     fastest = speed.max(axis=0)
     weights = weights * ((speed > SLOW * fastest) | (fastest == 0.0))  # static friction is not modelled
     A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
-    load = Load(0.0, np.inf)
-    moments = 0.01 * params.n_links
-    for _ in range(3):
-        sigmas = spreads.copy()
-        sigmas[1:4] = moments
-        load = _solved(A, b, sigmas)
-        moments = REACH * max(abs(load.mass), load.sigma)
-    if robot.payload is None:
-        return load
-    return replace(load, stated=float(robot.payload.phi[9]), stated_sigma=float(robot.payload.covariance[9, 9]) ** 0.5)
+    load = Load(0.0, np.inf, spreads=spreads, equations=_root(np.column_stack([A, b])))
+    if robot.payload is not None:
+        sigma = float(robot.payload.covariance[9, 9]) ** 0.5
+        load = replace(load, stated=float(robot.payload.phi[9]), stated_sigma=sigma)
+    return pooled_load([load])
+
+
+def pooled_load(loads: Sequence[Load]) -> Load:
+    """Estimate the load of all runs that were weighed alike as the first; its centre is about REACH from the flange.
+
+    Its moments of inertia are those of its mass there, give or take its size.
+    """
+    first = loads[0]
+    alike = [one for one in loads if one.stated == first.stated and len(one.spreads) == len(first.spreads)]
+    root = _root(np.vstack([one.equations for one in alike]))
+    A, b, sigmas = root[:, :-1], root[:, -1], first.spreads.copy()
+    load, inertia, moments = first, np.zeros(6), REACH
+    for _ in range(4):
+        sigmas[1:4], sigmas[4:LOADED] = moments, BULK * REACH * moments
+        load = _solved(A, b - A[:, 4:LOADED] @ inertia, sigmas)
+        mass, h = max(abs(load.mass), load.sigma), np.array(load.moments)
+        moments = REACH * mass
+        inertia = np.sign(load.mass) * (h @ h * np.eye(3) - np.outer(h, h))[np.triu_indices(3)] / mass
+    load = replace(load, stated=first.stated, stated_sigma=first.stated_sigma)
+    return replace(load, equations=root, spreads=first.spreads)
+
+
+def _root(equations: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(equations, mode="r"))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -739,15 +760,20 @@ def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     params, n, T = layout(robot), robot.n_joints, robot.tool.T_link_frame
     here, links = Y[:, :, params.link(carrier(robot))], robot.chi[: params.n_link_params].reshape(-1, 10)
-    load = np.stack([here @ change_frame(unit, T) for unit in np.eye(10)[[9, 6, 7, 8]]], axis=2)
+    load = np.stack([here @ change_frame(unit, T) for unit in np.eye(10)[[9, 6, 7, 8, *range(6)]]], axis=2)
     typical = float(np.abs(links[:, 9]).mean()) or 1.0
     shapes = [Y[:, :, params.link(j)] @ _deviations(phi, typical) for j, phi in enumerate(links)]
     offsets = np.broadcast_to(np.eye(n), (len(Y), n, n))
     columns = np.concatenate([load, *shapes, Y[:, :, params.n_link_params :], offsets], axis=2)
     spreads = np.full(columns.shape[2], np.inf)  # of friction and offsets
-    spreads[1:4], spreads[4 : 4 + params.n_link_params] = 0.0, SPREAD
+    spreads[1:LOADED], spreads[LOADED : LOADED + params.n_link_params] = 0.0, SPREAD
     for column in params.rotor_columns:
-        spreads[4 + column] = 2.0 * SPREAD * abs(float(robot.chi[column])) or np.inf
+        spreads[LOADED + column] = 2.0 * SPREAD * abs(float(robot.chi[column])) or np.inf
+    if robot.payload is not None:  # what is stated is uncertain, too
+        values, V = np.linalg.eigh(robot.payload.covariance)
+        half = V * np.sqrt(np.maximum(values, 0.0))
+        columns = np.concatenate([columns, Y[:, :, params.link(robot.payload.link)] @ half], axis=2)
+        spreads = np.append(spreads, np.ones(10))
     return columns, spreads
 
 
@@ -767,20 +793,25 @@ def _deviations(phi: FloatArray, typical: float) -> FloatArray:
 
 
 def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:
-    """Compute one over each joint's torque uncertainty, a row: the model's error is correlated along the motion."""
-    n = len(A)
-    left = []
+    """Compute one over each joint's torque uncertainty, a row.
+
+    What differs from row to row is noise, and averages out; the rest is the model's error, which is correlated along
+    the motion: as many values of it are independent as `INDEPENDENT`.
+    """
+    n, sizes = len(A), []
     for j in range(A.shape[1]):
         scale = np.linalg.norm(A[:, j], axis=0)
         own = A[:, j][:, scale > 0.0] / scale[scale > 0.0]
-        found = np.linalg.lstsq(own, b[:, j], rcond=1e-6)[0]
-        left.append(float(np.sqrt(np.mean((b[:, j] - own @ found) ** 2))))
-    floor = 0.01 * np.sqrt(np.mean(tau**2, axis=0)) + 1e-9
-    return np.asarray(1.0 / (np.maximum(np.array(left), floor) * np.sqrt(max(1.0, n / INDEPENDENT))))
+        found, _, rank, _ = np.linalg.lstsq(own, b[:, j], rcond=1e-6)
+        rest = b[:, j] - own @ found
+        left, noise = float(rest @ rest) / max(1, n - rank), 0.5 * float(np.mean(np.diff(rest) ** 2))
+        error = max(left - noise, 1e-4 * float(np.mean(tau[:, j] ** 2)), 1e-18)
+        sizes.append(noise + error * max(1.0, n / INDEPENDENT))
+    return np.asarray(1.0 / np.sqrt(sizes))
 
 
 def _solved(A: FloatArray, b: FloatArray, sigmas: FloatArray) -> Load:
-    """Solve min ‖A x - b‖² + ‖x / σ‖²: the first of x, its deviation, and what the first four save."""
+    """Solve min ‖A x - b‖² + ‖x / σ‖²: the first of x, its deviation, and what the load's columns save."""
     norms = np.linalg.norm(A, axis=0)
     units = np.where(np.isfinite(sigmas), sigmas, 1.0 / np.where(norms > 0.0, norms, 1.0))
     scaled = A * units
@@ -788,6 +819,6 @@ def _solved(A: FloatArray, b: FloatArray, sigmas: FloatArray) -> Load:
     normal, right = scaled.T @ scaled + np.diag(ridge), scaled.T @ b
     x = np.linalg.solve(normal, right)
     spread = float(np.sqrt(np.linalg.inv(normal)[0, 0]) * units[0])
-    evidence = float(right @ x - right[4:] @ np.linalg.solve(normal[4:, 4:], right[4:]))
+    evidence = float(right @ x - right[LOADED:] @ np.linalg.solve(normal[LOADED:, LOADED:], right[LOADED:]))
     mass, *moments = (float(value) for value in x[:4] * units[:4])
     return Load(mass, spread, (moments[0], moments[1], moments[2]), evidence)

@@ -1,7 +1,7 @@
 """Data of alignment: the plan of a program, the log of its run, checks, and the alignment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -113,6 +113,8 @@ class Load:
     evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
     stated: float = 0.0  # kg
     stated_sigma: float = 0.0
+    equations: FloatArray = field(default_factory=lambda: np.zeros((0, 0)), compare=False, repr=False)  # QR factor
+    spreads: FloatArray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)  # of their unknowns
 
     @property
     def total(self) -> float:

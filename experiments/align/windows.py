@@ -13,8 +13,8 @@ import numpy as np
 from excitor.experiments.align.clock import in_order
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun, Misalignment
 from excitor.identify.periods import Average, average, periodic_lowpass
-from excitor.identify.samples import Samples, Step, pick_samples
-from excitor.identify.signals import differentiate, lowpass
+from excitor.identify.samples import Samples, Step
+from excitor.identify.signals import block_means, differentiate, lowpass
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
@@ -258,9 +258,10 @@ def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
 
 
 def thinned(samples: Samples, most: int) -> Samples:
-    """Keep every so many samples."""
-    step = max(1, len(samples) // most)
-    return pick_samples(samples, slice(None, None, step))
+    """Average samples in blocks, so that about so many are left."""
+    width = max(1, len(samples) // most)
+    motion = Motion(*(block_means(x, width) for x in (samples.motion.q, samples.motion.dq, samples.motion.ddq)))
+    return Samples(samples.run, motion, block_means(samples.tau, width), samples.sample_rate_hz / width)
 
 
 APART = 5.0  # times the usual distance between periods

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
-from excitor.experiments.files import read_json, write_atomically
+from excitor.experiments.files import read_json, typed, write_atomically
 from excitor.experiments.logs import read_run_aligned
 from excitor.experiments.watch import session as watch
 from excitor.identify.change import Detector, begin
@@ -463,7 +463,7 @@ def read_state(basis: watch.Basis) -> tuple[watch.Session, dict[str, Any], str]:
     fresh = watch.begin_session(basis)
     if not path.exists():
         return fresh, {}, ""
-    data = read_json(path, SCHEMA, made_by=f"excitor watch {basis.campaign.folder}")
+    data = read_json(path, SCHEMA, made_by=f"excitor watch {typed(basis.campaign.folder)}")
     if data.get("model_sha256") != basis.model_digest or data.get("robot") != basis.campaign.robot.name:
         return fresh, {}, "model.json has changed since the last watch: everything is learned anew"
     try:

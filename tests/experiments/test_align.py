@@ -13,13 +13,14 @@ from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
-from excitor.experiments.align.channels import edit_of_load
+from excitor.experiments.align.channels import edit_of_load, flange_load, pooled_load
 from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import Body
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.experiments.setup import loaded
 from excitor.identify.currents import in_amperes
+from excitor.identify.samples import Samples
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
@@ -375,6 +376,32 @@ def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
     vague, clear = Load(2.42, 0.33, evidence=500.0), Load(2.42, 0.2, evidence=500.0)
     assert edit_of_load(robot, clear).startswith("state [payload] mass = 2.42, center = [")
     assert "closer than from 1.77 to 3.07 kg" in edit_of_load(robot, vague)
+
+
+def weighed_exactly(carried, seed, noise=0.3):
+    """A run of the prior arm itself with a bulky load, torques of motors with white noise."""
+    rng, robot, t, w = (
+        np.random.default_rng(seed),
+        load("tx40"),
+        np.arange(0, 10, 0.005)[:, None],
+        0.2 * np.pi * np.arange(1, 6),
+    )
+    a, b = 0.2 * rng.normal(size=(2, 5, 6))
+    s, c = np.sin(t * w), np.cos(t * w)
+    motion = Motion(s @ a + c @ b, (c * w) @ a - (s * w) @ b, -(s * w**2) @ a - (c * w**2) @ b)
+    body = Body(mass=carried, center=[0.02, -0.01, 0.09], inertia=[0.006, 0, 0, 0.005, 0, 0.004])
+    tau = inverse_dynamics(loaded(robot, body), motion)
+    tau = tau + noise * rng.normal(size=tau.shape)
+    run = MeasuredRun("run", t[:, 0], motion.q, tau)
+    return flange_load(robot, run, Samples("run", motion, tau, 200.0))
+
+
+def test_a_bulky_load_is_weighed_without_bias():
+    found = [weighed_exactly(2.0, seed) for seed in range(4)]
+    assert [one.total for one in found] == pytest.approx([2.0] * 4, abs=0.06)
+    together = pooled_load(found)
+    assert together.sigma < min(one.sigma for one in found)
+    assert together.total == pytest.approx(2.0, abs=0.03)  # 1.85 as a point without moments of inertia
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.0137])

@@ -75,9 +75,11 @@ def _joints(plan: Plan) -> list[str]:
     names = list(axes_of(plan.robot, TARGET).names)
     for name in names:
         if not _NAME.fullmatch(name) or names.count(name) > 1:
+            like = json.dumps([re.sub(r"[^A-Za-z0-9_/.-]+", "_", one) for one in names])
             raise CannotDrive(
-                f"ros2: joint {name!r} of {plan.robot.name} cannot be the name of a driver's joint; state names of "
-                "letters, digits, _ - . and /, each once, under [controllers.ros2] of the robot's file"
+                f"ros2: joint {name!r} of {plan.robot.name} cannot be the name of a driver's joint; state those of the "
+                "driver, of letters, digits, _ - . and /, each once, in a robot file (base = the present one): "
+                f"[controllers.ros2] axes = {like}"
             )
     return names
 
