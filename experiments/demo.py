@@ -1,6 +1,5 @@
 """Demonstration of all stages on the built-in TX-40: plan, programs, simulated logs, a model, a report."""
 
-import shlex
 import tempfile
 import textwrap
 import time
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from excitor.experiments.emit import Request, emit, verify_folder
 from excitor.experiments.figures import Figure, Report
+from excitor.experiments.files import typed
 from excitor.experiments.identification import IdentifiedModel, noise_share
 from excitor.experiments.init import begin
 from excitor.experiments.plan import CampaignDesign
@@ -91,7 +91,7 @@ class Story:
         contents = ("the motion in its cell", "what the operator reads", "what was learned")
         for path, what in zip(pages, contents, strict=True):
             self._print(f"  {path}   {what}")
-        self._print(f"What is up to date: excitor status {shlex.quote(str(folder))}")
+        self._print(f"What is up to date: excitor status {typed(folder)}")
         self._print("Next: excitor init my-cell --robot YOUR-ROBOT.urdf, then excitor design my-cell")
 
     def _print(self, text: str, style: str | None = None) -> None:
@@ -114,7 +114,7 @@ def run(folder: Path | None, quiet: bool = False, verbose: bool = False) -> Repo
             story.say(f"{page.robot.n_joints} joints; {len(page.base)} base parameters, which is what motion can show.")
         designed, plan = _designed(folder, story)
         programs = _programs(folder, story)
-        with story.step(f"excitor simulate {shlex.quote(str(folder))} --target {TARGET}"):
+        with story.step(f"excitor simulate {typed(folder)} --target {TARGET}"):
             simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
             story.say("A virtual arm ran them and wrote its logs; its true parameters stay in truth.json.")
         identified = _model(folder, story)
@@ -140,7 +140,7 @@ def run(folder: Path | None, quiet: bool = False, verbose: bool = False) -> Repo
 
 def _designed(folder: Path, story: Story) -> tuple[CampaignDesign, Path]:
     """Write a campaign in a cell with a table and a wall, and design it."""
-    quoted = shlex.quote(str(folder))
+    quoted = typed(folder)
     with story.step(f"excitor init {quoted} --robot tx40; excitor design {quoted}"):
         path = begin(folder, "tx40")
         text = path.read_text("utf-8")
@@ -163,7 +163,7 @@ def _designed(folder: Path, story: Story) -> tuple[CampaignDesign, Path]:
 
 def _programs(folder: Path, story: Story) -> Path:
     """Write programs, and verify them from their files."""
-    quoted = shlex.quote(str(folder))
+    quoted = typed(folder)
     with story.step(f"excitor emit {quoted} --target {TARGET}; excitor verify {quoted}"):
         _, emitted = emit(folder, Request((TARGET,)), lambda _: None)
         made = next(one for one in emitted if one.name == TARGET)
@@ -178,7 +178,7 @@ def _programs(folder: Path, story: Story) -> Path:
 
 
 def _model(folder: Path, story: Story) -> IdentifiedModel:
-    with story.step(f"excitor identify {shlex.quote(str(folder))}"):
+    with story.step(f"excitor identify {typed(folder)}"):
         identified = identify_stage(folder, None, lambda _: None)
         assert isinstance(identified, IdentifiedModel)
         story.show(print_identified, identified)
@@ -189,7 +189,7 @@ def _model(folder: Path, story: Story) -> IdentifiedModel:
 def _report(folder: Path, identified: IdentifiedModel, story: Story) -> Path:
     from excitor.experiments.design_json import read_design
 
-    with story.step(f"excitor report {shlex.quote(str(folder))}"):
+    with story.step(f"excitor report {typed(folder)}"):
         design_data = read_design(folder)
         commands = chain_commands(identified.campaign, design_data, simulated_runs(identified.campaign))
         written = write_report(folder, identified, design=design_data, commands=commands)
