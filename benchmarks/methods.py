@@ -1,4 +1,4 @@
-"""Methods of the papers in a user's folder, end to end: gains of drives from runs with and without a weighed load.
+"""Methods of the papers in a user's folder, end to end: gains of drives, timing, losses of gears, and loads.
 
 Arms and closed chains go from `init` to `excitor gains`, simulated in MuJoCo; a design is made once, seeds repeat
 simulate and gains. The hexapod's logs are written by dynamics of this file, and are read without a plan. Believed gains
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._loads import losses_figures, payload_figures
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
@@ -94,7 +95,7 @@ def run(full: bool = False) -> Report:
     covered, unit = 100.0 * float(np.mean(held[there])), f"% of {int(there.sum())} 95 % intervals"
     goal = {"target": 94.85, "bound": "within", "tolerance": 4.85} if full else {}
     figures.append(Figure("gains.covered_percent", covered, unit, **goal))
-    figures += timing_figures(10 if full else 2)
+    figures += [*timing_figures(10 if full else 2), *losses_figures(full), *payload_figures(full)]
     return Report("bench", "methods", figures, context | {name: told(draws) for name, draws in drawn.items()})
 
 

@@ -24,9 +24,10 @@ from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
+from excitor.robots.information import Noise
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Motion, Robot
 
 
 def known_arm(campaign: OpenCampaign) -> tuple[load_equations.Arm, str]:
@@ -110,6 +111,37 @@ def _covariance(model: Model) -> FloatArray:
     return C
 
 
+def forecast_load(
+    campaign: OpenCampaign, robot: Robot, noise: Noise, motions: Sequence[tuple[Motion, float, bool]]
+) -> FloatArray | None:
+    """Predict the deviations of a load like the stated one, (10,) as CENTER_NAMES, from motions and their seconds.
+
+    They are those of the estimate itself, on rows that the stated load and the noise make; None without full rank.
+    """
+    assert robot.payload is not None
+    bare, (arm, _) = replace(robot, payload=None), known_arm(campaign)
+    spread = np.sqrt(carried_from_joints(bare) ** 2 @ np.square(noise.sigma * noise.inflation))
+    runs = [
+        load_equations.LoadRun(str(k), motion, np.zeros(motion.q.shape), spread * np.sqrt(len(motion) / count), loaded)
+        for k, (motion, seconds, loaded) in enumerate(motions)
+        for count in [seconds * noise.rate_hz]
+    ]
+    lossless = np.ones(bare.n_joints) if (bare.drive.efficiency == 1.0).all() else None
+    learn = bool(arm.covariance.any()) and not all(run.loaded for run in runs)
+    try:
+        task = load_equations.load_task(bare, runs, arm=arm, efficiency=lossless, learn_arm=learn)
+        system = load_equations.equations(task, runs)
+        theta, where = np.zeros(len(system.unknowns)), system.unknowns
+        theta[where.load], theta[where.friction] = robot.payload.phi, bare.chi[task.friction]
+        theta[where.efficiency] = bare.drive.efficiency[where.efficiency_axes]
+        white = np.random.default_rng(0).normal(size=len(system))
+        made = replace(system, tau=load_equations.motor_torque(system, theta)[0] + system.sigma * white)
+        noisy, arm_doubt = load_fit.covariances(made, theta)
+        return load_fit.at_center(robot.payload.phi, (noisy + arm_doubt)[:10, :10]).sigma
+    except ExcitorError:
+        return None
+
+
 LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer
 Tell = Callable[[str], None]
 
@@ -139,6 +171,23 @@ class PayloadRuns:
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Approach:
+    """One of the three published ways to a load: its answer and its training residuals, or why there is none."""
+
+    number: int
+    load: load_fit.LoadAtCenter | None
+    rms: Mapping[str, float]  # axis -> of the loaded runs' torques, N m on the link side
+    refusal: str = ""
+
+
+APPROACHES = {
+    1: "all base parameters of the loaded robot, without gear losses, less the known arm",
+    2: "the load and friction with the known arm, without gear losses",
+    3: "the load, friction and gear losses with the known arm",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class IdentifiedLoad:
     """An identified load and its inputs."""
@@ -154,6 +203,8 @@ class IdentifiedLoad:
     static: StaticLoad | None
     static_refusal: str
     predicted: tuple[PredictionErrors, ...]
+    approaches: tuple[Approach, ...] = ()
+    approach: int | None = None  # which of them is the answer
 
     @property
     def robot(self) -> Robot:
@@ -191,27 +242,77 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     loaded = [*(run.loaded for run in runs.training), *(poses.loaded for poses in runs.poses)]
     if not any(loaded):  # a bare one may be missing where the arm is known
         raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
-    estimate = body = None
+    estimate = body = approach = None
     findings: tuple[Finding, ...] = ()
     refusal = ""
     predicted: tuple[PredictionErrors, ...] = ()
+    approaches: tuple[Approach, ...] = ()
     if runs.training:
-        task, estimate, findings = estimated(runs, arm)
+        asked = campaign.content.identify.approach
+        task, estimate, findings = estimated(runs, arm, asked)
         for finding in findings:
             tell(f"{finding.level}: {finding}")
         weighed = load_fit.reweighed(runs.training, estimate)
-        body, refusal = consistent(task, weighed, estimate)
+        approach = 1 if asked == 1 else 2 if task.efficiency is not None else 3
+        approaches = compared(task, weighed, estimate)
+        if asked == 1:
+            estimate = from_base(task, weighed, estimate)
+        body, refusal = consistent(task, weighed, estimate, asked)
         predicted = tuple(compare_predicted(task, runs, run, estimate) for run in (*runs.training, *runs.unseen))
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
-    return IdentifiedLoad(
-        campaign, runs, arm, source, findings, estimate, body, refusal, static, static_refusal, predicted
-    )
+    given = (findings, estimate, body, refusal, static, static_refusal, predicted, approaches, approach)
+    return IdentifiedLoad(campaign, runs, arm, source, *given)
+
+
+def compared(
+    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+) -> tuple[Approach, ...]:
+    """Take all three approaches of [Swevers2002] to the same rows; what one does not determine is its refusal."""
+    own = 3 if task.efficiency is None else 2
+    loaded = [run for run in runs if run.loaded]
+
+    def fitted(known: FloatArray | None) -> Approach:
+        other = replace(task, efficiency=known)
+        found = load_fit.identify_load(other, runs)
+        left = load_fit.residual_rms(other, loaded, found.values)
+        return Approach(2 if known is not None else 3, found.load, left)
+
+    def answered(number: int) -> Approach:
+        if number == own:
+            return Approach(own, estimate.load, load_fit.residual_rms(task, loaded, estimate.values))
+        if number == 1:
+            base = load_fit.load_from_base(task, runs)
+            return Approach(1, base.load, base.rms)
+        return fitted(np.ones(task.robot.n_joints) if number == 2 else None)
+
+    made = []
+    for number in APPROACHES:
+        try:
+            made.append(answered(number))
+        except ExcitorError as error:
+            made.append(Approach(number, None, {}, str(error)))
+    return tuple(made)
+
+
+def from_base(
+    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+) -> load_fit.LoadEstimate:
+    """Put the first approach's load in place of the second's, whose friction stays."""
+    base = load_fit.load_from_base(task, runs)
+    values, C = estimate.values.copy(), estimate.noise_covariance.copy()
+    values[:10], C[:10], C[:, :10] = base.phi, 0.0, 0.0
+    C[:10, :10] = base.covariance
+    changed = {"values": values, "noise_covariance": C, "arm_covariance": np.zeros_like(C), "load": base.load}
+    return replace(estimate, method="base parameters", rms=base.rms, **changed)
 
 
 def estimated(
-    runs: PayloadRuns, arm: load_equations.Arm
+    runs: PayloadRuns, arm: load_equations.Arm, approach: int | None = None
 ) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate, tuple[Finding, ...]]:
-    """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
+    """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance.
+
+    `approach` 1 and 2 have no gear losses, 3 has them; with none of them they are in where they are found.
+    """
     every = list(runs.samples.values())
     robot = replace(runs.robot, drive=replace(runs.robot.drive, current_sigma=stated_doubt(runs.robot, every)))
     learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
@@ -227,11 +328,11 @@ def estimated(
         found, words = load_fit.found_losses(estimate)
         said.append(("losses", words))
     except (ExcitorError, RankDeficient):
-        if (robot.drive.efficiency != 1.0).any():
+        if approach == 3 or (robot.drive.efficiency != 1.0).any():
             raise
         found = False
         said.append(("losses", "the motions do not tell losses of gears apart, so that none are assumed"))
-    if not found and (robot.drive.efficiency == 1.0).all():
+    if approach in (1, 2) or (approach is None and not found and (robot.drive.efficiency == 1.0).all()):
         task, estimate = fitted(np.ones(robot.n_joints))
     weighed = load_fit.reweighed(runs.training, estimate)
     notes = (Finding("note", what, sentence, "", {}) for what, sentence in said)
@@ -239,11 +340,16 @@ def estimated(
 
 
 def consistent(
-    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+    task: load_equations.LoadTask,
+    runs: Sequence[load_equations.LoadRun],
+    estimate: load_fit.LoadEstimate,
+    approach: int | None = None,
 ) -> tuple[load_fit.LoadEstimate | None, str]:
     """Find the physically consistent load nearest to the data, or return why there is none: nothing is projected."""
     if estimate.load.consistency.holds:
         return estimate, ""
+    if approach == 1:
+        return None, "base parameters, less the arm's, leave no body; approaches 2 and 3 search among bodies alone"
     try:
         return load_fit.identify_consistent_load(task, runs), ""
     except (SolverError, RankDeficient) as error:
@@ -330,6 +436,9 @@ def load_data(result: IdentifiedLoad) -> dict[str, Any]:
         "unknowns": unknowns_data(result),
         "condition": None if estimate is None else finite(estimate.condition),
         "predicted": predicted_data(result),
+        "approach": result.approach,
+        "approaches": [approach_data(one, result.approach) for one in result.approaches],
+        "answer": answer_sentence(center_data(result)),
         "rating": {"answer": answer_of(found), "quantities": quantities},
     }
 
@@ -341,6 +450,37 @@ def efficiency_data(result: IdentifiedLoad) -> dict[str, float]:
         return {}
     joints = enumerate(result.robot.joint_names)
     return {name: float(estimate.efficiency[k]) for k, name in joints if f"R {name}" in estimate.names}
+
+
+def approach_data(one: Approach, chosen: int | None) -> dict[str, Any]:
+    """Write one approach's load and residuals."""
+    values = () if one.load is None else zip(load_fit.CENTER_NAMES, one.load.values, one.load.sigma, strict=True)
+    return {
+        "approach": one.number,
+        "words": APPROACHES[one.number],
+        "chosen": one.number == chosen,
+        "refusal": one.refusal or None,
+        "at_center": [{"name": name, "value": float(value), "sigma": finite(float(s))} for name, value, s in values],
+        "rms": dict(one.rms),
+    }
+
+
+def answer_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say mass and centre with the reach of their 95 % intervals."""
+    scaled = [
+        (k * float(row["value"]), k * load_fit.REACH * float(row["sigma"])) for k, row in zip(_MM, rows, strict=False)
+    ]
+    (mass, *center), (reach, *doubt) = zip(*(_rounded(*one) for one in scaled), strict=True)
+    return f"{mass} ± {reach} kg, centre ({', '.join(center)}) ± ({', '.join(doubt)}) mm"
+
+
+_MM = (1.0, 1e3, 1e3, 1e3)  # of mass and centre
+
+
+def _rounded(value: float, reach: float) -> tuple[str, str]:
+    """Write a number and its reach with the two digits that count of the reach."""
+    places = 3 if not 0.0 < reach < np.inf else min(9, max(0, 1 - int(np.floor(np.log10(reach)))))
+    return f"{value:.{places}f}", f"{reach:.{places}f}"
 
 
 def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:

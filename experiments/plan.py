@@ -63,7 +63,7 @@ from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.lint import suspicions
 from excitor.robots.parameters import LINK_COMPONENTS, layout, prior
-from excitor.robots.robot import Robot, posture
+from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import with_friction_width
 
 FORECAST_SAMPLES = 600
@@ -134,6 +134,7 @@ class CampaignDesign:
     forecast: Forecast
     cpu_seconds: float
     gains: tuple[ForecastGain, ...] = ()  # of a gains campaign
+    load: FloatArray | None = None  # (10,), deviations of mass, centre and inertia expected of a payload campaign
 
     @property
     def searched(self) -> list[SearchedRun]:
@@ -185,6 +186,12 @@ class CampaignDesign:
         value = self.searched[0].condition
         holds = value <= CONDITION
         sentence = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
+        if self.load is not None:
+            center, inertia = (", ".join(f"{x:.2g}" for x in part) for part in (1e3 * self.load[1:4], self.load[4:]))
+            sentence += (
+                f"; of a load like the stated one, deviations of {self.load[0]:.2g} kg, centre {center} mm, and "
+                f"inertia (xx yy zz xy xz yz) {inertia} kg m² are expected"
+            )
         return (Check("condition", value, CONDITION, holds, sentence),)
 
     @property
@@ -348,7 +355,8 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     setup = replace(setup, remarks=(*setup.remarks, *_torque_remarks(setup, runs)))
     foreseen, cpu_seconds = forecast_runs(setup, (*runs, *slow)), time.process_time() - started
     gains = forecast_gains(setup, runs)
-    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds, gains)
+    expected = expected_load(setup, runs)
+    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds, gains, expected)
 
 
 def forecast_runs(setup: Setup, runs: Sequence[DesignedRun]) -> Forecast:
@@ -593,6 +601,23 @@ def forecast_gains(setup: Setup, runs: Sequence[SearchedRun]) -> tuple[ForecastG
         ForecastGain(name, float(np.hypot(s, settings.payload.percent / 100.0)), bool(s <= most))
         for name, s in zip(setup.robot.joint_names, sigma, strict=True)
     )
+
+
+def expected_load(setup: Setup, runs: Sequence[SearchedRun]) -> FloatArray | None:
+    """Predict the deviations of a payload campaign's load from the runs that are fitted."""
+    from excitor.experiments.payload import forecast_load
+
+    if setup.campaign.content.task != "payload" or setup.robot.payload is None:
+        return None
+    motions = []
+    for run in runs:
+        if run.plan.role == "identify" and (series := run.run.periodic) is not None:
+            t = series.period * np.arange(FINE_SAMPLES) / FINE_SAMPLES
+            motion = Motion(*(series.at(t, order) for order in range(3)))
+            motions.append((motion, series.periods * series.period, run.plan.payload is not None))
+    if not any(loaded for *_, loaded in motions):
+        return None
+    return forecast_load(setup.campaign, setup.robot, setup.noise, motions)
 
 
 def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:
