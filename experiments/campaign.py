@@ -695,12 +695,14 @@ def method_problems(settings: Identification) -> list[str]:
     """Check that a method exists, and what goes with it."""
     if settings.method == "wls":
         return []
-    from excitor.identify.methods import METHODS
+    from excitor.identify.methods import METHODS, SCHEMES
 
     if settings.method not in METHODS:
         known = f"expected one of {choice(settings.method, METHODS)}"
         return [f"identify.method: is {settings.method!r}, {known}"]
-    others = ("weights", "essential_ratio", "acceptance", "mode", "essential")
+    others = ["acceptance", "mode", "essential"]
+    if settings.method not in SCHEMES:
+        others += ["weights", "essential_ratio"]
     return [
         f'identify.{key}: goes with method = "wls"; {settings.method} fits all base parameters in its own way'
         for key in others
