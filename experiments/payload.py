@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +11,8 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, PayloadRating
 from excitor.experiments.identification import findings_data, provenance, steps_data
 from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned, settle
-from excitor.experiments.model import Model, read_model
-from excitor.experiments.setup import assumed_noise, learned_robot
+from excitor.experiments.model import Model
+from excitor.experiments.setup import assumed_noise, known_arm, learned_robot
 from excitor.experiments.setup import loaded as with_load
 from excitor.identify.currents import law_sentence, stated_doubt
 from excitor.identify.diagnose import Finding
@@ -22,125 +21,10 @@ from excitor.identify.load import fit as load_fit
 from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
-from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.base import random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
-from excitor.robots.information import Noise
 from excitor.robots.load_torques import carried_from_joints
-from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot
-
-
-def known_arm(campaign: OpenCampaign) -> tuple[load_equations.Arm, str]:
-    """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
-    content, robot = campaign.content, campaign.robot
-    if content.prior is not None:
-        try:
-            return arm_of_model(campaign.folder, content.prior, robot), f"the arm as {content.prior} has it"
-        except (ValueError, ExcitorError) as error:
-            raise ExcitorError(f"prior: {content.prior}: {error}") from None
-    links, rotors = content.arm.links_percent, content.arm.rotors_percent
-    if links == rotors == 0.0:
-        return load_equations.exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
-    source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
-    return doubted_arm(robot, links / 100.0, rotors / 100.0), source
-
-
-def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
-    """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
-
-    Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
-    """
-    model = read_model(folder / name, robot)
-    base, params = base_parameters(robot), layout(robot)
-    lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
-    known = np.array([name not in lacking for name in model.names])
-    names, beta, C = np.array(model.names)[known].tolist(), model.values[known], _covariance(model)[known][:, known]
-    if model.laws is not None:  # they are the load's drives, too
-        root = (np.array(model.laws["slopes"]) * model.laws["sigma"])[known]
-        C = C - root @ root.T
-    place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
-    place |= {params.names[column]: k for k, column in enumerate(base.kept)}
-    strange = [name for name in names if name.removesuffix("R") not in place]
-    if strange:
-        raise ValueError(
-            f"{', '.join(strange[:5])} is no base parameter of {robot.name}; the arm must have been identified with "
-            "this very robot file"
-        )
-    rows = [place[name.removesuffix("R")] for name in names]
-    if len(set(rows)) < len(rows):
-        raise ValueError("names a base parameter twice")
-    split = robot.chi if model.standard is None else learned_robot(folder, name, robot, elsewhere=True).chi
-    target = np.zeros(len(base.names))
-    target[rows] = beta
-    chi = np.array(split, dtype=float)
-    chi[base.kept] += target - base.values(chi)
-    full = np.zeros((len(params), len(params)))
-    columns = np.asarray(base.kept)[rows]
-    full[np.ix_(columns, columns)] = C
-    return load_equations.Arm(chi, full, own_drives=True)
-
-
-def doubted_arm(robot: Robot, links: float, rotors: float) -> load_equations.Arm:
-    """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
-
-    Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
-    """
-    params = layout(robot)
-    C = np.zeros((len(params), len(params)))
-    for j in range(params.n_links):
-        columns = params.link(j)
-        phi = robot.chi[columns]
-        if phi[9] == 0.0:
-            spread = np.diag((links * phi) ** 2)
-        else:
-            T = np.linalg.inv(load_fit.center_slope(phi))
-            spread = T @ np.diag((links * load_fit.center_values(phi)) ** 2) @ T.T
-        C[columns, columns] = spread
-    for column in set(params.rotor_columns):
-        C[column, column] = (rotors * robot.chi[column]) ** 2
-    return load_equations.Arm(robot.chi, C)
-
-
-def _covariance(model: Model) -> FloatArray:
-    """Return the covariance of the base parameters; ValueError if it is not symmetric and positive semidefinite."""
-    C = model.known_covariance()
-    scale = np.sqrt(np.maximum(np.diag(C), 0.0))
-    unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
-    if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
-        raise ValueError("has an invalid covariance: not symmetric, or with a negative variance")
-    return C
-
-
-def forecast_load(
-    campaign: OpenCampaign, robot: Robot, noise: Noise, motions: Sequence[tuple[Motion, float, bool]]
-) -> FloatArray | None:
-    """Predict the deviations of a load like the stated one, (10,) as CENTER_NAMES, from motions and their seconds.
-
-    They are those of the estimate itself, on rows that the stated load and the noise make; None without full rank.
-    """
-    assert robot.payload is not None
-    bare, (arm, _) = replace(robot, payload=None), known_arm(campaign)
-    spread = np.sqrt(carried_from_joints(bare) ** 2 @ np.square(noise.sigma * noise.inflation))
-    runs = [
-        load_equations.LoadRun(str(k), motion, np.zeros(motion.q.shape), spread * np.sqrt(len(motion) / count), loaded)
-        for k, (motion, seconds, loaded) in enumerate(motions)
-        for count in [seconds * noise.rate_hz]
-    ]
-    lossless = np.ones(bare.n_joints) if (bare.drive.efficiency == 1.0).all() else None
-    learn = bool(arm.covariance.any()) and not all(run.loaded for run in runs)
-    try:
-        task = load_equations.load_task(bare, runs, arm=arm, efficiency=lossless, learn_arm=learn)
-        system = load_equations.equations(task, runs)
-        theta, where = np.zeros(len(system.unknowns)), system.unknowns
-        theta[where.load], theta[where.friction] = robot.payload.phi, bare.chi[task.friction]
-        theta[where.efficiency] = bare.drive.efficiency[where.efficiency_axes]
-        white = np.random.default_rng(0).normal(size=len(system))
-        made = replace(system, tau=load_equations.motor_torque(system, theta)[0] + system.sigma * white)
-        noisy, arm_doubt = load_fit.covariances(made, theta)
-        return load_fit.at_center(robot.payload.phi, (noisy + arm_doubt)[:10, :10]).sigma
-    except ExcitorError:
-        return None
-
+from excitor.robots.robot import Robot
 
 LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer
 Tell = Callable[[str], None]
@@ -302,8 +186,8 @@ def from_base(
     values, C = estimate.values.copy(), estimate.noise_covariance.copy()
     values[:10], C[:10], C[:, :10] = base.phi, 0.0, 0.0
     C[:10, :10] = base.covariance
-    changed = {"values": values, "noise_covariance": C, "arm_covariance": np.zeros_like(C), "load": base.load}
-    return replace(estimate, method="base parameters", rms=base.rms, **changed)
+    known = replace(estimate, values=values, noise_covariance=C, arm_covariance=np.zeros_like(C))
+    return replace(known, method="base parameters", load=base.load, rms=base.rms)
 
 
 def estimated(

@@ -53,15 +53,17 @@ from excitor.design.slow import (
     warm_up,
 )
 from excitor.design.torque import scaled as scaled_torques
-from excitor.experiments.campaign import FILE, InvalidCampaign, TorqueRuns
-from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, TorqueRuns
+from excitor.experiments.setup import Settings, Setup, is_bodiless, known_arm, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import adjacent_links, clearances, required
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
+from excitor.robots.information import Noise
 from excitor.robots.lint import suspicions
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout, prior
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import with_friction_width
@@ -605,8 +607,6 @@ def forecast_gains(setup: Setup, runs: Sequence[SearchedRun]) -> tuple[ForecastG
 
 def expected_load(setup: Setup, runs: Sequence[SearchedRun]) -> FloatArray | None:
     """Predict the deviations of a payload campaign's load from the runs that are fitted."""
-    from excitor.experiments.payload import forecast_load
-
     if setup.campaign.content.task != "payload" or setup.robot.payload is None:
         return None
     motions = []
@@ -618,6 +618,40 @@ def expected_load(setup: Setup, runs: Sequence[SearchedRun]) -> FloatArray | Non
     if not any(loaded for *_, loaded in motions):
         return None
     return forecast_load(setup.campaign, setup.robot, setup.noise, motions)
+
+
+def forecast_load(
+    campaign: OpenCampaign, robot: Robot, noise: Noise, motions: Sequence[tuple[Motion, float, bool]]
+) -> FloatArray | None:
+    """Predict the deviations of a load like the stated one, (10,) as CENTER_NAMES, from motions and their seconds.
+
+    They are those of the estimate itself, on rows that the stated load and the noise make; None without full rank.
+    """
+    from excitor.identify.load import equations as load_equations
+    from excitor.identify.load import fit as load_fit
+
+    assert robot.payload is not None
+    bare, (arm, _) = replace(robot, payload=None), known_arm(campaign)
+    spread = np.sqrt(carried_from_joints(bare) ** 2 @ np.square(noise.sigma * noise.inflation))
+    runs = [
+        load_equations.LoadRun(str(k), motion, np.zeros(motion.q.shape), spread * np.sqrt(len(motion) / count), loaded)
+        for k, (motion, seconds, loaded) in enumerate(motions)
+        for count in [seconds * noise.rate_hz]
+    ]
+    lossless = np.ones(bare.n_joints) if (bare.drive.efficiency == 1.0).all() else None
+    learn = bool(arm.covariance.any()) and not all(run.loaded for run in runs)
+    try:
+        task = load_equations.load_task(bare, runs, arm=arm, efficiency=lossless, learn_arm=learn)
+        system = load_equations.equations(task, runs)
+        theta, where = np.zeros(len(system.unknowns)), system.unknowns
+        theta[where.load], theta[where.friction] = robot.payload.phi, bare.chi[task.friction]
+        theta[where.efficiency] = bare.drive.efficiency[where.efficiency_axes]
+        white = np.random.default_rng(0).normal(size=len(system))
+        made = replace(system, tau=load_equations.motor_torque(system, theta)[0] + system.sigma * white)
+        noisy, arm_doubt = load_fit.covariances(made, theta)
+        return load_fit.at_center(robot.payload.phi, (noisy + arm_doubt)[:10, :10]).sigma
+    except ExcitorError:
+        return None
 
 
 def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:

@@ -16,19 +16,16 @@ from excitor.experiments.payload import (
     PayloadRuns,
     answer_of,
     answer_sentence,
-    arm_of_model,
     compared,
-    doubted_arm,
     estimated,
-    forecast_load,
     from_base,
     identify_payload,
     parameters_of_load,
     ratings,
 )
-from excitor.experiments.plan import planned_runs, wrist_and_elbow
+from excitor.experiments.plan import forecast_load, planned_runs, wrist_and_elbow
 from excitor.experiments.report.payload import load_page
-from excitor.experiments.setup import set_up
+from excitor.experiments.setup import arm_of_model, doubted_arm, set_up
 from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
 from excitor.identify.load.equations import exact_arm, load_task
 from excitor.identify.load.fit import center_values, identify_load, reweighed
