@@ -1,4 +1,4 @@
-"""Methods of the papers in a user's folder, end to end: gains of drives from runs with and without a weighed load.
+"""Methods of the papers in a user's folder, end to end: gains of drives, timing, losses of gears, and loads.
 
 Arms and closed chains go from `init` to `excitor gains`, simulated in MuJoCo; a design is made once, seeds repeat
 simulate and gains. The hexapod's logs are written by dynamics of this file, and are read without a plan. Believed gains
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._loads import losses_figures, payload_figures
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
@@ -25,12 +26,13 @@ from excitor.experiments.plan import design
 from excitor.experiments.setup import set_up, settings_of
 from excitor.experiments.simulate import GAINS_OFF, TRUTH, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
-from excitor.experiments.studies import rotradi
+from excitor.experiments.studies import rotradi, tx40
 from excitor.experiments.virtual.machine import with_noise
 from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
+from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
 
 REACH = 1.959963984540054
@@ -94,7 +96,8 @@ def run(full: bool = False) -> Report:
     covered, unit = 100.0 * float(np.mean(held[there])), f"% of {int(there.sum())} 95 % intervals"
     goal = {"target": 94.85, "bound": "within", "tolerance": 4.85} if full else {}
     figures.append(Figure("gains.covered_percent", covered, unit, **goal))
-    figures += timing_figures(10 if full else 2)
+    figures += [*timing_figures(10 if full else 2), *losses_figures(full), *payload_figures(full)]
+    figures += power_figures(5 if full else 1)
     return Report("bench", "methods", figures, context | {name: told(draws) for name, draws in drawn.items()})
 
 
@@ -125,6 +128,45 @@ def timing_figures(seeds: int) -> list[Figure]:
     goal = {"target": 93.85, "bound": "within", "tolerance": 5.85}
     figures.append(Figure("timing.covered_percent", 100.0 * float(np.mean(inside)), "% of 95 % intervals", **goal))
     return figures
+
+
+LOCKED = (
+    'robot = "tx40"\n[identify]\nmethod = "{method}"\nweights = "joint and run"\nessential_ratio = 20\n'
+    'friction = "as stated"\n[processing]\nlowpass_hz = 60\ndead_zone_percent = 1.0\ndecimate = [5, 4]\n'
+    '[log]\ntime = "t"\n'
+)
+
+
+def power_figures(seeds: int) -> list[Figure]:
+    """Torque error of essential parameters by the power model of a locked-joint set, beside the dynamic model's."""
+    errors = [[locked_error(seed, method) for method in ("power", "wls")] for seed in range(seeds)]
+    power, dynamic = np.median(errors, axis=0)
+    unit = f"medians of {seeds} seeds: {power:.3f} against {dynamic:.3f}"
+    return [Figure("power.error_ratio", float(power / dynamic), unit, 1.1, "at most")]
+
+
+def locked_error(seed: int, method: str) -> float:
+    """Identify the study's virtual TX-40 from files of six runs, k joints locked in each; error on a run of all."""
+    known, rng = tx40.virtual(), np.random.default_rng(seed)
+    columns = {kind: [f"{kind[0]}{j}" for j in range(6)] for kind in ("position", "torque")}
+    text = LOCKED.format(method=method)
+    for kind, unit in (("position", "rad"), ("torque", "N m")):
+        text += f'[[log.signals]]\nkind = "{kind}"\nside = "joint"\nunit = "{unit}"\ncolumns = {columns[kind]}\n'
+    with tempfile.TemporaryDirectory(prefix="excitor-bench-") as name:
+        for k in range(7):
+            motion = tx40.random_moves(rng, 8.0, k % 6)
+            exact = inverse_dynamics(known.robot, motion, known.chi)
+            tau = with_noise(exact, rng, white=tx40.WHITE, slow=tx40.SLOW)
+            q = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=tau.shape)
+            table = np.column_stack([np.arange(len(q)) / tx40.VIRTUAL_RATE, q, tau])
+            head = ",".join(["t", *columns["position"], *columns["torque"]])
+            np.savetxt(Path(name) / f"{k}.csv", table, delimiter=",", header=head, comments="", fmt="%.9g")
+            role = "validate" if k == 6 else "identify"
+            text += f'[[run]]\nname = "{k}"\nlog = "{k}.csv"\nrole = "{role}"\n'
+        (Path(name) / "campaign.toml").write_text(text, "utf-8")
+        found = identify(open_campaign(Path(name))).held_out
+    assert found is not None
+    return float(found.model.relative_total)
 
 
 def timed(known: rotradi.Truth, run: rotradi.RecordedRun) -> tuple[FloatArray, FloatArray]:

@@ -19,11 +19,11 @@ from excitor.experiments.campaign import Arm, OpenCampaign, open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.init import begin
-from excitor.experiments.payload import IdentifiedLoad, doubted_arm, identify_payload
+from excitor.experiments.payload import IdentifiedLoad, identify_payload
 from excitor.experiments.plan import design
 from excitor.experiments.report.data import write_data
 from excitor.experiments.report.payload import load_page, load_report_data
-from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.setup import doubted_arm, set_up, settings_of
 from excitor.experiments.simulate import TRUTH, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
 from excitor.experiments.virtual.robot import Settings

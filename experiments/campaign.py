@@ -134,6 +134,8 @@ class Identification(Table):
     allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
     controller: StatedController | None = None  # none: one is assumed
     friction: Literal["chosen", "as stated"] = "chosen"  # the form of joints' friction: by cross-validation
+    # To a load: 1 by all base parameters, 2 with the known arm, 3 with gear losses as well. None: 3 where losses show.
+    approach: Literal[1, 2, 3] | None = None
 
 
 BoundedPositive = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
@@ -623,6 +625,8 @@ def _identify_problems(content: Campaign) -> Iterator[str]:
         yield "identify: gives both essential_ratio and acceptance; reduce one way"
     if settings.essential_ratio is not None and settings.mode == "in-process":
         yield 'identify: gives essential_ratio and mode = "in-process", which reduces by sensitivity; leave one out'
+    if settings.approach is not None and content.task != "payload":
+        yield 'identify.approach: goes with task = "payload"'
     if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
         yield 'identify.acceptance: is "validation", but no run has role = "validate"'
     if content.run and not any(run.role == "identify" for run in content.run):
@@ -691,12 +695,14 @@ def method_problems(settings: Identification) -> list[str]:
     """Check that a method exists, and what goes with it."""
     if settings.method == "wls":
         return []
-    from excitor.identify.methods import METHODS
+    from excitor.identify.methods import METHODS, SCHEMES
 
     if settings.method not in METHODS:
         known = f"expected one of {choice(settings.method, METHODS)}"
         return [f"identify.method: is {settings.method!r}, {known}"]
-    others = ("weights", "essential_ratio", "acceptance", "mode", "essential")
+    others = ["acceptance", "mode", "essential"]
+    if settings.method not in SCHEMES:
+        others += ["weights", "essential_ratio"]
     return [
         f'identify.{key}: goes with method = "wls"; {settings.method} fits all base parameters in its own way'
         for key in others

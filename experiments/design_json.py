@@ -218,9 +218,10 @@ def forecast_of(designed: CampaignDesign) -> dict[str, Any]:
 
 
 def gains_of(designed: CampaignDesign) -> dict[str, Any]:
-    """Write the gains that are expected of a gains campaign."""
+    """Write the gains that are expected of a gains campaign, or the deviations of a payload campaign's load."""
     rows = [asdict(one) | {"relative_sigma": finite(one.relative_sigma)} for one in designed.gains]
-    return {"gains": rows} if rows else {}
+    data: dict[str, Any] = {"gains": rows} if rows else {}
+    return data if designed.load is None else data | {"load_sigma": designed.load.tolist()}
 
 
 def summary(designed: CampaignDesign) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +11,8 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, PayloadRating
 from excitor.experiments.identification import findings_data, provenance, steps_data
 from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned, settle
-from excitor.experiments.model import Model, read_model
-from excitor.experiments.setup import assumed_noise, learned_robot
+from excitor.experiments.model import Model
+from excitor.experiments.setup import assumed_noise, known_arm, learned_robot
 from excitor.experiments.setup import loaded as with_load
 from excitor.identify.currents import law_sentence, stated_doubt
 from excitor.identify.diagnose import Finding
@@ -22,93 +21,10 @@ from excitor.identify.load import fit as load_fit
 from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
-from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.base import random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
 from excitor.robots.load_torques import carried_from_joints
-from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-
-
-def known_arm(campaign: OpenCampaign) -> tuple[load_equations.Arm, str]:
-    """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
-    content, robot = campaign.content, campaign.robot
-    if content.prior is not None:
-        try:
-            return arm_of_model(campaign.folder, content.prior, robot), f"the arm as {content.prior} has it"
-        except (ValueError, ExcitorError) as error:
-            raise ExcitorError(f"prior: {content.prior}: {error}") from None
-    links, rotors = content.arm.links_percent, content.arm.rotors_percent
-    if links == rotors == 0.0:
-        return load_equations.exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
-    source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
-    return doubted_arm(robot, links / 100.0, rotors / 100.0), source
-
-
-def arm_of_model(folder: Path, name: str, robot: Robot) -> load_equations.Arm:
-    """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
-
-    Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
-    """
-    model = read_model(folder / name, robot)
-    base, params = base_parameters(robot), layout(robot)
-    lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
-    known = np.array([name not in lacking for name in model.names])
-    names, beta, C = np.array(model.names)[known].tolist(), model.values[known], _covariance(model)[known][:, known]
-    if model.laws is not None:  # they are the load's drives, too
-        root = (np.array(model.laws["slopes"]) * model.laws["sigma"])[known]
-        C = C - root @ root.T
-    place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
-    place |= {params.names[column]: k for k, column in enumerate(base.kept)}
-    strange = [name for name in names if name.removesuffix("R") not in place]
-    if strange:
-        raise ValueError(
-            f"{', '.join(strange[:5])} is no base parameter of {robot.name}; the arm must have been identified with "
-            "this very robot file"
-        )
-    rows = [place[name.removesuffix("R")] for name in names]
-    if len(set(rows)) < len(rows):
-        raise ValueError("names a base parameter twice")
-    split = robot.chi if model.standard is None else learned_robot(folder, name, robot, elsewhere=True).chi
-    target = np.zeros(len(base.names))
-    target[rows] = beta
-    chi = np.array(split, dtype=float)
-    chi[base.kept] += target - base.values(chi)
-    full = np.zeros((len(params), len(params)))
-    columns = np.asarray(base.kept)[rows]
-    full[np.ix_(columns, columns)] = C
-    return load_equations.Arm(chi, full, own_drives=True)
-
-
-def doubted_arm(robot: Robot, links: float, rotors: float) -> load_equations.Arm:
-    """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
-
-    Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
-    """
-    params = layout(robot)
-    C = np.zeros((len(params), len(params)))
-    for j in range(params.n_links):
-        columns = params.link(j)
-        phi = robot.chi[columns]
-        if phi[9] == 0.0:
-            spread = np.diag((links * phi) ** 2)
-        else:
-            T = np.linalg.inv(load_fit.center_slope(phi))
-            spread = T @ np.diag((links * load_fit.center_values(phi)) ** 2) @ T.T
-        C[columns, columns] = spread
-    for column in set(params.rotor_columns):
-        C[column, column] = (rotors * robot.chi[column]) ** 2
-    return load_equations.Arm(robot.chi, C)
-
-
-def _covariance(model: Model) -> FloatArray:
-    """Return the covariance of the base parameters; ValueError if it is not symmetric and positive semidefinite."""
-    C = model.known_covariance()
-    scale = np.sqrt(np.maximum(np.diag(C), 0.0))
-    unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
-    if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
-        raise ValueError("has an invalid covariance: not symmetric, or with a negative variance")
-    return C
-
 
 LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer
 Tell = Callable[[str], None]
@@ -139,6 +55,23 @@ class PayloadRuns:
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Approach:
+    """One of the three published ways to a load: its answer and its training residuals, or why there is none."""
+
+    number: int
+    load: load_fit.LoadAtCenter | None
+    rms: Mapping[str, float]  # axis -> of the loaded runs' torques, N m on the link side
+    refusal: str = ""
+
+
+APPROACHES = {
+    1: "all base parameters of the loaded robot, without gear losses, less the known arm",
+    2: "the load and friction with the known arm, without gear losses",
+    3: "the load, friction and gear losses with the known arm",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class IdentifiedLoad:
     """An identified load and its inputs."""
@@ -154,6 +87,8 @@ class IdentifiedLoad:
     static: StaticLoad | None
     static_refusal: str
     predicted: tuple[PredictionErrors, ...]
+    approaches: tuple[Approach, ...] = ()
+    approach: int | None = None  # which of them is the answer
 
     @property
     def robot(self) -> Robot:
@@ -191,27 +126,77 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     loaded = [*(run.loaded for run in runs.training), *(poses.loaded for poses in runs.poses)]
     if not any(loaded):  # a bare one may be missing where the arm is known
         raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
-    estimate = body = None
+    estimate = body = approach = None
     findings: tuple[Finding, ...] = ()
     refusal = ""
     predicted: tuple[PredictionErrors, ...] = ()
+    approaches: tuple[Approach, ...] = ()
     if runs.training:
-        task, estimate, findings = estimated(runs, arm)
+        asked = campaign.content.identify.approach
+        task, estimate, findings = estimated(runs, arm, asked)
         for finding in findings:
             tell(f"{finding.level}: {finding}")
         weighed = load_fit.reweighed(runs.training, estimate)
-        body, refusal = consistent(task, weighed, estimate)
+        approach = 1 if asked == 1 else 2 if task.efficiency is not None else 3
+        approaches = compared(task, weighed, estimate)
+        if asked == 1:
+            estimate = from_base(task, weighed, estimate)
+        body, refusal = consistent(task, weighed, estimate, asked)
         predicted = tuple(compare_predicted(task, runs, run, estimate) for run in (*runs.training, *runs.unseen))
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
-    return IdentifiedLoad(
-        campaign, runs, arm, source, findings, estimate, body, refusal, static, static_refusal, predicted
-    )
+    given = (findings, estimate, body, refusal, static, static_refusal, predicted, approaches, approach)
+    return IdentifiedLoad(campaign, runs, arm, source, *given)
+
+
+def compared(
+    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+) -> tuple[Approach, ...]:
+    """Take all three approaches of [Swevers2002] to the same rows; what one does not determine is its refusal."""
+    own = 3 if task.efficiency is None else 2
+    loaded = [run for run in runs if run.loaded]
+
+    def fitted(known: FloatArray | None) -> Approach:
+        other = replace(task, efficiency=known)
+        found = load_fit.identify_load(other, runs)
+        left = load_fit.residual_rms(other, loaded, found.values)
+        return Approach(2 if known is not None else 3, found.load, left)
+
+    def answered(number: int) -> Approach:
+        if number == own:
+            return Approach(own, estimate.load, load_fit.residual_rms(task, loaded, estimate.values))
+        if number == 1:
+            base = load_fit.load_from_base(task, runs)
+            return Approach(1, base.load, base.rms)
+        return fitted(np.ones(task.robot.n_joints) if number == 2 else None)
+
+    made = []
+    for number in APPROACHES:
+        try:
+            made.append(answered(number))
+        except ExcitorError as error:
+            made.append(Approach(number, None, {}, str(error)))
+    return tuple(made)
+
+
+def from_base(
+    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+) -> load_fit.LoadEstimate:
+    """Put the first approach's load in place of the second's, whose friction stays."""
+    base = load_fit.load_from_base(task, runs)
+    values, C = estimate.values.copy(), estimate.noise_covariance.copy()
+    values[:10], C[:10], C[:, :10] = base.phi, 0.0, 0.0
+    C[:10, :10] = base.covariance
+    known = replace(estimate, values=values, noise_covariance=C, arm_covariance=np.zeros_like(C))
+    return replace(known, method="base parameters", load=base.load, rms=base.rms)
 
 
 def estimated(
-    runs: PayloadRuns, arm: load_equations.Arm
+    runs: PayloadRuns, arm: load_equations.Arm, approach: int | None = None
 ) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate, tuple[Finding, ...]]:
-    """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
+    """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance.
+
+    `approach` 1 and 2 have no gear losses, 3 has them; with none of them they are in where they are found.
+    """
     every = list(runs.samples.values())
     robot = replace(runs.robot, drive=replace(runs.robot.drive, current_sigma=stated_doubt(runs.robot, every)))
     learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
@@ -227,11 +212,11 @@ def estimated(
         found, words = load_fit.found_losses(estimate)
         said.append(("losses", words))
     except (ExcitorError, RankDeficient):
-        if (robot.drive.efficiency != 1.0).any():
+        if approach == 3 or (robot.drive.efficiency != 1.0).any():
             raise
         found = False
         said.append(("losses", "the motions do not tell losses of gears apart, so that none are assumed"))
-    if not found and (robot.drive.efficiency == 1.0).all():
+    if approach in (1, 2) or (approach is None and not found and (robot.drive.efficiency == 1.0).all()):
         task, estimate = fitted(np.ones(robot.n_joints))
     weighed = load_fit.reweighed(runs.training, estimate)
     notes = (Finding("note", what, sentence, "", {}) for what, sentence in said)
@@ -239,11 +224,16 @@ def estimated(
 
 
 def consistent(
-    task: load_equations.LoadTask, runs: Sequence[load_equations.LoadRun], estimate: load_fit.LoadEstimate
+    task: load_equations.LoadTask,
+    runs: Sequence[load_equations.LoadRun],
+    estimate: load_fit.LoadEstimate,
+    approach: int | None = None,
 ) -> tuple[load_fit.LoadEstimate | None, str]:
     """Find the physically consistent load nearest to the data, or return why there is none: nothing is projected."""
     if estimate.load.consistency.holds:
         return estimate, ""
+    if approach == 1:
+        return None, "base parameters, less the arm's, leave no body; approaches 2 and 3 search among bodies alone"
     try:
         return load_fit.identify_consistent_load(task, runs), ""
     except (SolverError, RankDeficient) as error:
@@ -330,6 +320,9 @@ def load_data(result: IdentifiedLoad) -> dict[str, Any]:
         "unknowns": unknowns_data(result),
         "condition": None if estimate is None else finite(estimate.condition),
         "predicted": predicted_data(result),
+        "approach": result.approach,
+        "approaches": [approach_data(one, result.approach) for one in result.approaches],
+        "answer": answer_sentence(center_data(result)),
         "rating": {"answer": answer_of(found), "quantities": quantities},
     }
 
@@ -341,6 +334,37 @@ def efficiency_data(result: IdentifiedLoad) -> dict[str, float]:
         return {}
     joints = enumerate(result.robot.joint_names)
     return {name: float(estimate.efficiency[k]) for k, name in joints if f"R {name}" in estimate.names}
+
+
+def approach_data(one: Approach, chosen: int | None) -> dict[str, Any]:
+    """Write one approach's load and residuals."""
+    values = () if one.load is None else zip(load_fit.CENTER_NAMES, one.load.values, one.load.sigma, strict=True)
+    return {
+        "approach": one.number,
+        "words": APPROACHES[one.number],
+        "chosen": one.number == chosen,
+        "refusal": one.refusal or None,
+        "at_center": [{"name": name, "value": float(value), "sigma": finite(float(s))} for name, value, s in values],
+        "rms": dict(one.rms),
+    }
+
+
+def answer_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say mass and centre with the reach of their 95 % intervals."""
+    scaled = [
+        (k * float(row["value"]), k * load_fit.REACH * float(row["sigma"])) for k, row in zip(_MM, rows, strict=False)
+    ]
+    (mass, *center), (reach, *doubt) = zip(*(_rounded(*one) for one in scaled), strict=True)
+    return f"{mass} ± {reach} kg, centre ({', '.join(center)}) ± ({', '.join(doubt)}) mm"
+
+
+_MM = (1.0, 1e3, 1e3, 1e3)  # of mass and centre
+
+
+def _rounded(value: float, reach: float) -> tuple[str, str]:
+    """Write a number and its reach with the two digits that count of the reach."""
+    places = 3 if not 0.0 < reach < np.inf else min(9, max(0, 1 - int(np.floor(np.log10(reach)))))
+    return f"{value:.{places}f}", f"{reach:.{places}f}"
 
 
 def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:

@@ -53,17 +53,19 @@ from excitor.design.slow import (
     warm_up,
 )
 from excitor.design.torque import scaled as scaled_torques
-from excitor.experiments.campaign import FILE, InvalidCampaign, TorqueRuns
-from excitor.experiments.setup import Settings, Setup, is_bodiless, is_shipped, moving_links_without_volume
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, TorqueRuns
+from excitor.experiments.setup import Settings, Setup, is_bodiless, is_shipped, known_arm, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import adjacent_links, clearances, required
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
+from excitor.robots.information import Noise
 from excitor.robots.lint import suspicions
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout, prior
-from excitor.robots.robot import Robot, posture
+from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import with_friction_width
 
 FORECAST_SAMPLES = 600
@@ -134,6 +136,7 @@ class CampaignDesign:
     forecast: Forecast
     cpu_seconds: float
     gains: tuple[ForecastGain, ...] = ()  # of a gains campaign
+    load: FloatArray | None = None  # (10,), deviations of mass, centre and inertia expected of a payload campaign
 
     @property
     def searched(self) -> list[SearchedRun]:
@@ -187,6 +190,12 @@ class CampaignDesign:
         value = self.searched[0].condition
         holds = value <= CONDITION
         sentence = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
+        if self.load is not None:
+            center, inertia = (", ".join(f"{x:.2g}" for x in part) for part in (1e3 * self.load[1:4], self.load[4:]))
+            sentence += (
+                f"; of a load like the stated one, deviations of {self.load[0]:.2g} kg, centre {center} mm, and "
+                f"inertia (xx yy zz xy xz yz) {inertia} kg m² are expected"
+            )
         return (Check("condition", value, CONDITION, holds, sentence),)
 
     @property
@@ -350,7 +359,8 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     setup = replace(setup, remarks=(*setup.remarks, *_torque_remarks(setup, runs)))
     foreseen, cpu_seconds = forecast_runs(setup, (*runs, *slow)), time.process_time() - started
     gains = forecast_gains(setup, runs)
-    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds, gains)
+    expected = expected_load(setup, runs)
+    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds, gains, expected)
 
 
 def forecast_runs(setup: Setup, runs: Sequence[DesignedRun]) -> Forecast:
@@ -595,6 +605,55 @@ def forecast_gains(setup: Setup, runs: Sequence[SearchedRun]) -> tuple[ForecastG
         ForecastGain(name, float(np.hypot(s, settings.payload.percent / 100.0)), bool(s <= most))
         for name, s in zip(setup.robot.joint_names, sigma, strict=True)
     )
+
+
+def expected_load(setup: Setup, runs: Sequence[SearchedRun]) -> FloatArray | None:
+    """Predict the deviations of a payload campaign's load from the runs that are fitted."""
+    if setup.campaign.content.task != "payload" or setup.robot.payload is None:
+        return None
+    motions = []
+    for run in runs:
+        if run.plan.role == "identify" and (series := run.run.periodic) is not None:
+            t = series.period * np.arange(FINE_SAMPLES) / FINE_SAMPLES
+            motion = Motion(*(series.at(t, order) for order in range(3)))
+            motions.append((motion, series.periods * series.period, run.plan.payload is not None))
+    if not any(loaded for *_, loaded in motions):
+        return None
+    return forecast_load(setup.campaign, setup.robot, setup.noise, motions)
+
+
+def forecast_load(
+    campaign: OpenCampaign, robot: Robot, noise: Noise, motions: Sequence[tuple[Motion, float, bool]]
+) -> FloatArray | None:
+    """Predict the deviations of a load like the stated one, (10,) as CENTER_NAMES, from motions and their seconds.
+
+    They are those of the estimate itself, on rows that the stated load and the noise make; None without full rank.
+    """
+    from excitor.identify.load import equations as load_equations
+    from excitor.identify.load import fit as load_fit
+
+    assert robot.payload is not None
+    bare, (arm, _) = replace(robot, payload=None), known_arm(campaign)
+    spread = np.sqrt(carried_from_joints(bare) ** 2 @ np.square(noise.sigma * noise.inflation))
+    runs = [
+        load_equations.LoadRun(str(k), motion, np.zeros(motion.q.shape), spread * np.sqrt(len(motion) / count), loaded)
+        for k, (motion, seconds, loaded) in enumerate(motions)
+        for count in [seconds * noise.rate_hz]
+    ]
+    lossless = np.ones(bare.n_joints) if (bare.drive.efficiency == 1.0).all() else None
+    learn = bool(arm.covariance.any()) and not all(run.loaded for run in runs)
+    try:
+        task = load_equations.load_task(bare, runs, arm=arm, efficiency=lossless, learn_arm=learn)
+        system = load_equations.equations(task, runs)
+        theta, where = np.zeros(len(system.unknowns)), system.unknowns
+        theta[where.load], theta[where.friction] = robot.payload.phi, bare.chi[task.friction]
+        theta[where.efficiency] = bare.drive.efficiency[where.efficiency_axes]
+        white = np.random.default_rng(0).normal(size=len(system))
+        made = replace(system, tau=load_equations.motor_torque(system, theta)[0] + system.sigma * white)
+        noisy, arm_doubt = load_fit.covariances(made, theta)
+        return load_fit.at_center(robot.payload.phi, (noisy + arm_doubt)[:10, :10]).sigma
+    except ExcitorError:
+        return None
 
 
 def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:

@@ -22,8 +22,9 @@ from excitor.design.search import Budget, Method, SearchResult
 from excitor.experiments import campaign
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, planning_problems
 from excitor.experiments.model import Model, read_model
+from excitor.identify.load.equations import Arm, exact_arm
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.base import random_motion
+from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
@@ -751,3 +752,86 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
     seed = design.seed if given.seed is None else given.seed
     return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)
+
+
+def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
+    """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
+    content, robot = campaign.content, campaign.robot
+    if content.prior is not None:
+        try:
+            return arm_of_model(campaign.folder, content.prior, robot), f"the arm as {content.prior} has it"
+        except (ValueError, ExcitorError) as error:
+            raise ExcitorError(f"prior: {content.prior}: {error}") from None
+    links, rotors = content.arm.links_percent, content.arm.rotors_percent
+    if links == rotors == 0.0:
+        return exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
+    source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
+    return doubted_arm(robot, links / 100.0, rotors / 100.0), source
+
+
+def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
+    """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
+
+    Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
+    """
+    model = read_model(folder / name, robot)
+    base, params = base_parameters(robot), layout(robot)
+    lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
+    known = np.array([name not in lacking for name in model.names])
+    names, beta, C = np.array(model.names)[known].tolist(), model.values[known], _covariance(model)[known][:, known]
+    if model.laws is not None:  # they are the load's drives, too
+        root = (np.array(model.laws["slopes"]) * model.laws["sigma"])[known]
+        C = C - root @ root.T
+    place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
+    place |= {params.names[column]: k for k, column in enumerate(base.kept)}
+    strange = [name for name in names if name.removesuffix("R") not in place]
+    if strange:
+        raise ValueError(
+            f"{', '.join(strange[:5])} is no base parameter of {robot.name}; the arm must have been identified with "
+            "this very robot file"
+        )
+    rows = [place[name.removesuffix("R")] for name in names]
+    if len(set(rows)) < len(rows):
+        raise ValueError("names a base parameter twice")
+    split = robot.chi if model.standard is None else learned_robot(folder, name, robot, elsewhere=True).chi
+    target = np.zeros(len(base.names))
+    target[rows] = beta
+    chi = np.array(split, dtype=float)
+    chi[base.kept] += target - base.values(chi)
+    full = np.zeros((len(params), len(params)))
+    columns = np.asarray(base.kept)[rows]
+    full[np.ix_(columns, columns)] = C
+    return Arm(chi, full, own_drives=True)
+
+
+def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
+    """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
+
+    Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
+    """
+    from excitor.identify.load.fit import center_slope, center_values
+
+    params = layout(robot)
+    C = np.zeros((len(params), len(params)))
+    for j in range(params.n_links):
+        columns = params.link(j)
+        phi = robot.chi[columns]
+        if phi[9] == 0.0:
+            spread = np.diag((links * phi) ** 2)
+        else:
+            T = np.linalg.inv(center_slope(phi))
+            spread = T @ np.diag((links * center_values(phi)) ** 2) @ T.T
+        C[columns, columns] = spread
+    for column in set(params.rotor_columns):
+        C[column, column] = (rotors * robot.chi[column]) ** 2
+    return Arm(robot.chi, C)
+
+
+def _covariance(model: Model) -> FloatArray:
+    """Return the covariance of the base parameters; ValueError if it is not symmetric and positive semidefinite."""
+    C = model.known_covariance()
+    scale = np.sqrt(np.maximum(np.diag(C), 0.0))
+    unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
+    if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
+        raise ValueError("has an invalid covariance: not symmetric, or with a negative variance")
+    return C

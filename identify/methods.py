@@ -358,7 +358,11 @@ def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
                 f"{len(regression)} equations of {kind} do not determine {len(regression.names)} parameters; record "
                 "more, or thin less"
             )
-        estimate = wls(compress(regression))
+        factors, weighting = compress(regression), problem.weighting
+        if weighting.essential_ratio is None:
+            estimate = wls(factors, weighting.by)
+        else:
+            estimate = essential(factors, ratio=weighting.essential_ratio, by=weighting.by).estimate
         notes = (note,) if note else ()
         if len(moving) < len(problem.runs):
             notes = (*notes, "static poses were left out: they have no power")
@@ -374,10 +378,10 @@ _FITS: Mapping[str, Callable[[Problem], Answer]] = {
     "ols": ols_answer, "wls": wls_answer, "irls": irls_answer, "ridge": ridge_answer, "tls": tls_answer,
     "rls": rls_answer, "ml": ml_answer, "iv": iv_answer, "didim": didim_answer, "input-error": input_error_answer,
 }  # fmt: skip
-_SCHEMES: tuple[SchemeKind, ...] = ("filtered dynamic", "energy", "power", "filtered power")
+SCHEMES: tuple[SchemeKind, ...] = ("filtered dynamic", "energy", "power", "filtered power")
 _TITLES = tomllib.loads((resources.files("excitor.identify") / "estimators.toml").read_text("utf-8"))
 _LIST = {name: Method(name, _TITLES[name], fit) for name, fit in _FITS.items()}
-_LIST |= {kind: Method(kind, _TITLES[kind], scheme_answer(kind)) for kind in _SCHEMES}
+_LIST |= {kind: Method(kind, _TITLES[kind], scheme_answer(kind)) for kind in SCHEMES}
 SIMULATING = ("iv", "didim", "input-error")  # under a controller
 
 

@@ -12,7 +12,7 @@ from excitor.experiments.model import Model
 from excitor.experiments.payload import PayloadRuns
 from excitor.experiments.report.campaign import alignment_entry, checked_entries
 from excitor.experiments.report.evidence import simulated_runs
-from excitor.experiments.report.html import beside, entries, page, subtable
+from excitor.experiments.report.html import beside, entries, page, show, subtable
 from excitor.experiments.report.page import shown
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import inverse
@@ -120,10 +120,31 @@ def load_page(data: Mapping[str, Any]) -> str:
         "headlines": HEADLINES,
         "words": WORDS,
         "static": _static_words(subtable(load, "static")),
+        **_approaches(load),
         "sections": [section for name in ("alignment", "provenance") if (section := shown(name, data)) is not None],
         "version": version("excitor"),
     }
     return page("load.html", context, styles=("report.css",))
+
+
+def _approaches(load: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrange the approaches' answers and residuals as a table, one column each."""
+    listed = entries(load, "approaches")
+    found = [one for one in listed if not one["refusal"]]
+    rows: dict[str, list[str]] = {}
+    for one in found:
+        for row in one["at_center"]:
+            half = 1.96 * float(row["sigma"]) if row["sigma"] is not None else None
+            rows.setdefault(str(row["name"]), []).append(f"{beside(row['value'], row['sigma'])} ± {show(half, 2)}")
+        for axis, left in one["rms"].items():
+            rows.setdefault(f"residual, {axis}", []).append(show(left, 3))
+    words = [
+        f"{one['approach']}: {one['words']}"
+        + (f". No answer: {one['refusal']}" if one["refusal"] else "; the one reported" if one["chosen"] else "")
+        for one in listed
+    ]
+    heads = [f"approach {one['approach']}" for one in found]
+    return {"approach_words": words, "approach_heads": heads, "approach_rows": list(rows.items())}
 
 
 def _static_words(static: Mapping[str, Any]) -> str:

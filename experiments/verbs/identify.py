@@ -153,6 +153,7 @@ def print_load(model: Model) -> None:
 
 
 def _sentences(load: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Carried: {load['answer']}."
     static = load["static"] or {}
     if "mass" in static and load["method"] == "motion":
         center = ", ".join(f"{1e3 * x:.1f}" for x in static["center"])

@@ -230,6 +230,14 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
     )
 
 
+def residual_rms(task: LoadTask, runs: Sequence[LoadRun], theta: FloatArray) -> dict[str, float]:
+    """Root mean square of the torques that θ leaves in runs, by axis, N m on the link side."""
+    system, names = equations(task, runs), task.robot.joint_names
+    left = system.tau - motor_torque(system, theta)[0]
+    axes = np.flatnonzero(task.axes)
+    return {names[i]: float(np.sqrt(np.mean(left[system.axis == i] ** 2))) for i in axes}
+
+
 def found_losses(estimate: LoadEstimate) -> tuple[bool, str]:
     """Whether gears surely lose, as a sentence, too: a likelihood ratio of all efficiencies against 1, at 1 %.
 

@@ -50,6 +50,25 @@ def test_a_hexapods_gains_come_out_of_plain_logs(logs):
     assert found.sigma.max() < 0.5
 
 
+def test_a_polynomial_law_of_currents_is_identified_with_its_terms(copied, logs):
+    """Motors that lose torque at large currents: v = w + 0.002 w³ is what the torque is proportional to."""
+    for path in copied.glob("*.csv"):
+        table, head = np.loadtxt(path, delimiter=",", skiprows=1), path.read_text("utf-8").partition("\n")[0]
+        v = w = table[:, 7:]
+        for _ in range(30):
+            w = w - (w + 0.002 * w**3 - v) / (1.0 + 0.006 * w**2)
+        table[:, 7:] = w
+        np.savetxt(path, table, delimiter=",", header=head, comments="", fmt="%.10g")
+    edited(copied, ("[log]", "[gains]\npowers = [1, 3]\n[log]"))
+    found = identify_gains(open_campaign(copied))
+    assert len(found.answered) == 6
+    for gain, plain in zip(found.answered, logs[1].errors, strict=True):
+        first, third = gain.values
+        assert third == pytest.approx(0.002 * first, abs=4.0 * gain.sigma[1])
+        assert abs(third / gain.sigma[1]) > 4.0
+        assert gain.relative_sigma < 0.005, plain
+
+
 def test_the_verb_prints_one_json_object_whose_headline_is_the_pages(logs):
     folder, _ = logs
     said = CliRunner().invoke(app, ["gains", str(folder), "--json"])

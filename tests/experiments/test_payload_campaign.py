@@ -3,36 +3,43 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.experiments.campaign import InvalidCampaign, PayloadRating, open_campaign
+from excitor.experiments.campaign import Arm, InvalidCampaign, PayloadRating, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.init import begin
 from excitor.experiments.payload import (
+    PayloadRuns,
     answer_of,
-    arm_of_model,
-    doubted_arm,
+    answer_sentence,
+    compared,
+    estimated,
+    from_base,
     identify_payload,
     parameters_of_load,
     ratings,
 )
-from excitor.experiments.plan import planned_runs, wrist_and_elbow
+from excitor.experiments.plan import forecast_load, planned_runs, wrist_and_elbow
 from excitor.experiments.report.payload import load_page
-from excitor.experiments.setup import set_up
+from excitor.experiments.setup import arm_of_model, doubted_arm, set_up
 from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
-from excitor.identify.load.fit import center_values
+from excitor.identify.load.equations import exact_arm, load_task
+from excitor.identify.load.fit import center_values, identify_load, reweighed
 from excitor.identify.load.poses import StaticLoad
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import about_center_of_mass, change_frame, check_consistency, from_center_of_mass
+from excitor.robots.information import Noise
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Payload
 from tests.browser import dirty
+from tests.identify.test_load import body, run_of, with_known_drives
 from tests.pages import Reader
 
 GUESS = from_center_of_mass(8.0, np.array([0.03, -0.02, 0.08]), np.diag([0.06, 0.05, 0.04]))
@@ -89,6 +96,7 @@ def test_the_priors_path_is_relative_to_the_new_folder(tmp_path):
         ('task = "payload"', 'task = "gripper"', "task"),
         ("links_percent = 5.0", "links_percent = -1.0", "arm.links_percent"),
         ("# [rated]", "[rated]\nmass = -3.0", "rated.mass"),
+        ("# [rated]", "[identify]\napproach = 4\n# [rated]", "identify.approach"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_key(tmp_path, old, new, told):
@@ -96,6 +104,59 @@ def test_what_cannot_be_is_refused_with_its_key(tmp_path, old, new, told):
     edited(path, it=(old, new))
     with pytest.raises(InvalidCampaign, match=told):
         open_campaign(path, "design")
+
+
+def test_an_approach_to_a_load_goes_with_a_payload_campaign(tmp_path):
+    path = begin(tmp_path / "arm", "ur10", "arm")
+    path.write_text(path.read_text("utf-8") + "\n[identify]\napproach = 2\n", "utf-8")
+    with pytest.raises(InvalidCampaign, match=r'identify.approach: goes with task = "payload"'):
+        open_campaign(path)
+
+
+def lossy_runs(robot, phi):
+    """Two periods' means of wrist motions, whose gears lose 5 to 13 %."""
+    noise, rng = np.array([1.0, 1.0, 12.0, 6.0, 6.0, 5.0]), np.random.default_rng(0)
+    return [run_of(robot, phi, seed=k, noise=noise, rng=rng, run=str(k)) for k in range(2)]
+
+
+def payload_runs(robot, runs):
+    return PayloadRuns(robot, tuple(runs), (), (), {}, {run.run: run.loaded for run in runs}, {}, ())
+
+
+def test_three_approaches_answer_for_the_same_rows():
+    robot = with_known_drives("kr150")
+    phi = body("kr150")
+    runs = lossy_runs(robot, phi)
+    true = center_values(phi)
+    chosen = {k: estimated(payload_runs(robot, runs), exact_arm(robot), k)[:2] for k in (2, 3)}
+    assert chosen[2][0].efficiency is not None
+    assert chosen[3][0].efficiency is None
+    made = compared(chosen[3][0], reweighed(runs, chosen[3][1]), chosen[3][1])
+    assert [one.number for one in made] == [1, 2, 3]
+    assert not any(one.refusal for one in made)
+    off = [abs(one.load.values[6] - true[6]) for one in made]  # the inertia about the third axis, as in the paper
+    assert off[2] < 0.3 * min(off[:2])
+    assert all(made[2].rms[axis] < made[1].rms[axis] for axis in made[2].rms)
+    first = from_base(chosen[2][0], runs, chosen[2][1])
+    np.testing.assert_allclose(first.load.values, made[0].load.values, rtol=0.2, atol=0.5)
+    said = answer_sentence([{"value": v, "sigma": s} for v, s in zip(true, [0.01] + [0.001] * 9, strict=True)])
+    assert said == "120.000 ± 0.020 kg, centre (90.0, -30.0, 140.0) ± (2.0, 2.0, 2.0) mm"
+
+
+def test_a_load_is_forecast_as_it_is_estimated():
+    """Expected deviations against those of the estimate, of the same motions and noise."""
+    robot = with_known_drives("ur10")
+    phi, sigma = body("ur10"), np.full(6, 0.5)
+    runs = [run_of(robot, phi, seed=k, noise=sigma, R=np.ones(6), rng=np.random.default_rng(k)) for k in range(2)]
+    bare = run_of(robot, 0.0 * phi, noise=sigma, R=np.ones(6), rng=np.random.default_rng(9), run="bare", loaded=False)
+    arm = doubted_arm(robot, 0.05, 0.05)
+    task = load_task(robot, [*runs, bare], arm=arm, efficiency=np.ones(6), learn_arm=True)
+    found = identify_load(task, [*runs, bare]).load.sigma
+    held = replace(robot, payload=Payload(robot.tool.link, phi))
+    campaign = SimpleNamespace(content=SimpleNamespace(prior=None, arm=Arm()), robot=robot)
+    motions = [(run.motion, 4.0, run.loaded) for run in (*runs, bare)]
+    expected = forecast_load(campaign, held, Noise(sigma, 100.0), motions)  # as many rows: 400
+    assert (np.abs(np.log(expected / found)) < np.log(1.5)).all()
 
 
 def test_a_true_load_is_a_body_near_the_guess_and_unlike_it():
@@ -296,10 +357,17 @@ def test_from_init_to_the_controllers_load_data(chained):
     assert static["mass"] == pytest.approx(true[0], rel=0.05)
     assert all(run["relative"]["elbow"] < 0.5 for run in told["load"]["predicted"] if run["unseen"])
     assert told["load"]["rating"]["answer"] == "over"
+    assert [one["approach"] for one in told["load"]["approaches"] if one["chosen"]] == [told["load"]["approach"]]
+    expected = json.loads((chained / "design.json").read_text())["load_sigma"]
+    ratio = np.array([row["sigma"] for row in found]) / expected
+    assert (ratio > 0.2).all()
+    assert (ratio < 5.0).all()
     assert "over the rating" in invoke("report", chained)
     page = (chained / "report.html").read_text()
     assert "The robot carries more than it is rated for." in page
     assert "Of a virtual robot" in page
+    assert told["load"]["answer"] in page
+    assert "Three ways to the load" in page
     assert "DECL GLOBAL LOAD" in page
     hostile = Reader(load_page(dirty(json.loads((chained / "report.json").read_text()))))
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in Reader(page).tags]

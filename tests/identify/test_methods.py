@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.identify.estimate import compress, ridge, wls
-from excitor.identify.methods import METHODS, Problem, answer, prior_scale, prior_values
+from excitor.identify.methods import METHODS, Problem, Weighting, answer, prior_scale, prior_values
 from excitor.identify.noise import levinson, maximum_likelihood
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples
@@ -86,6 +86,17 @@ def test_intervals_hold_the_truth(name, problem, answers):
     inside = np.mean((told.low <= truth) & (truth <= told.high))
     # 21 parameters, one draw; motion between samples is not quite straight for what integrates it
     assert inside >= (0.6 if name in ("energy", "power", "filtered power", "filtered dynamic") else 0.8), inside
+
+
+def test_the_power_model_leaves_parameters_out_and_weights_runs(problem):
+    weighting = Weighting("joint and run", essential_ratio=5.0)
+    told = answer("power", replace(problem, weighting=weighting))
+    assert told.refused == ""
+    assert 0 < len(told.estimate.names) < len(problem.regression.names)
+    assert told.intervals.names == told.estimate.names
+    assert told.estimate.settings["weights by"] == "joint and run"
+    spread = told.estimate.sigma / np.abs(told.estimate.values)
+    assert spread.max() / spread.min() < 5.0
 
 
 def test_titles_are_sentences():
