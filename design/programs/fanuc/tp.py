@@ -5,18 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import CannotDrive, comment, fixed, in_axes, no_go_lines, stated
-from excitor.design.programs.way_points import (
-    Leg,
-    Part,
-    Rest,
-    Speeds,
-    home_margins,
-    rounds,
-    series_legs,
-    top_speeds,
-    way,
-)
+from excitor.design.programs.target import AT_HOME, CannotDrive, comment, fixed, in_axes, no_go_lines, stated
+from excitor.design.programs.way_points import Leg, Part, Rest, Speeds, rounds, series_legs, top_speeds, way
 
 TARGET = stated("fanuc/targets.toml", "fanuc")
 
@@ -106,15 +96,16 @@ def refusals(*labels: int) -> Iterator[str]:
 
 def _at_home(plan: Plan, table: list[np.ndarray]) -> Iterator[str]:
     home = in_axes(plan, TARGET).home
-    yield from _near(plan, home, 903)
+    yield from _near(home, 903)
     table.append(home)
     yield from ("UFRAME_NUM=0", "UTOOL_NUM=1", "J P[1] 2% FINE")
 
 
-def _near(plan: Plan, pose: np.ndarray, label: int) -> Iterator[str]:
+def _near(pose: np.ndarray, label: int) -> Iterator[str]:
     """Jump to a label unless every axis is near a pose."""
     yield f"{_HERE}=JPOS"
-    for k, (angle, margin) in enumerate(zip(pose, home_margins(plan.robot, TARGET), strict=True), 1):
+    margin = AT_HOME[0]
+    for k, angle in enumerate(pose, 1):
         yield f"{_LOOP}=PR[99,{k}]"
         yield f"IF {_LOOP}<{_signed(angle - margin)},JMP LBL[{label}]"
         yield f"IF {_LOOP}>{_signed(angle + margin)},JMP LBL[{label}]"
@@ -129,7 +120,7 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, [], table)
     yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", "!AGAIN: A PAUSE IS LONG")
-    yield from (*_full_speed(), *_near(plan, in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
+    yield from (*_full_speed(), *_near(in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
     if plan.body.series is not None:
         yield from _series(plan, speeds, spacing, table)
     else:

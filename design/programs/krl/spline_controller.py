@@ -35,6 +35,7 @@ class KrlRobot:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self.trace_delay = machine.at_start("logger") or self.trace_delay
         self.pose = np.array([single(float(x)) for x in machine.axes])
         self.names = [f"A{k}" for k in range(1, len(self.pose) + 1)]
         self.clock = 0.0

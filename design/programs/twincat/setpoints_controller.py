@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from excitor.design.programs.plan import StretchName
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, Mishaps, ProgramError, Stretch
 from excitor.design.programs.twincat.plc import IDLE, Cell, stretch_of
 
 
@@ -15,7 +15,12 @@ def execute(
     """Run the program called `name`; `operator` may change the cell before each cycle."""
     cell = Cell(_own(files, name), name, machine)
     notes = _Notes(cell)
+    mishaps = Mishaps(machine.events)
     while not cell.over:
+        for event in mishaps.due(notes.now or "", len(notes.rows.get(notes.now or "main", [])) * cell.time_step):
+            cell.withdrawn |= event.name == "run" and event.value > 0.0
+            cell.axes[-1].failed |= event.name == "drive" and event.value > 0.0
+            cell.unpowered |= event.name == "mode" and event.value > 0.0
         if operator is not None:
             operator(cell)
         cell.one_cycle()

@@ -118,10 +118,12 @@ class Controller:
 
     def override(self) -> float:
         """Return the slider's share now."""
-        if self.machine.later is None or "main" not in self.begins:
-            return self.machine.override
-        after, share = self.machine.later
-        return share if (self.clock.now - self.begins["main"]) * self.machine.step >= after else self.machine.override
+        for event in self.machine.events:
+            begun = self.begins.get(event.stretch)
+            if event.name == "override" and begun is not None:
+                if (self.clock.now - begun) * self.machine.step >= event.after:
+                    return 0.01 * event.value
+        return self.machine.override
 
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
         """Record the next set point; return its control steps, more of them where the slider is below 100 %."""
