@@ -107,6 +107,7 @@ class Target:
     first_run: str = ""  # what the operator must know of that program
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     conditions: Mapping[str, Condition] = field(default_factory=dict)  # with thresholds of their own, or kept in motion
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what shapes the motion beside it; executors hold it
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
     def condition(self, name: str) -> Condition:
@@ -262,9 +263,15 @@ class Machine:
     longest: float = 1e5  # s of virtual time after which a program counts as endless
     top: FloatArray | None = None  # (n_axes,), per s: speeds of axes at 100 %; None: unknown
     events: tuple[Event, ...] = ()  # beside the state above
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the target's record states
 
     def __post_init__(self) -> None:
         freeze(self, axes="n_axes")
+
+    def strange(self, name: str, value: Any) -> str:
+        """Say that a setting is not the one that the target's record states; empty where it is, or none is stated."""
+        stated = self.settings.get(name, value)
+        return "" if stated == value else f"{name} is {value}, the target's record states {stated}"
 
     def at_start(self, name: str) -> float:
         """Value of a condition before anything moves; 0 where nothing is said."""

@@ -8,6 +8,7 @@ import numpy as np
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import Run
 from excitor.design.programs import poses
+from excitor.design.programs.facts import STEEPEST
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,
@@ -16,7 +17,6 @@ from excitor.design.programs.interpolate import (
     spacing_for,
     worst_position,
 )
-from excitor.design.programs.facts import STEEPEST
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.target import (
     AT_HOME,
@@ -139,7 +139,8 @@ def _machine(plan: Plan, target: Target, step: float) -> Machine:
         top = top_speeds(plan.robot, target)
     except CannotDrive:
         top = None  # a joint's is unknown
-    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names, top=top)
+    home, told = to_axes(plan.robot, target, plan.home), plan.payload or 0.0
+    return Machine(home, step, payload=told, names=names, top=top, settings=target.settings)
 
 
 def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> Machine:

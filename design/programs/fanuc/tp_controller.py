@@ -80,6 +80,11 @@ class Arm:
         self.moving = not stops
         self.recorder.go(begin, self.now, to)
 
+    def hold(self, name: str, value: object) -> None:
+        """Refuse a setting that the target's record does not state."""
+        if problem := self.machine.strange(name, value):
+            raise ValueError(problem)
+
     def wait(self, seconds: float) -> None:
         """Stand still."""
         if self.rest > 0.0 and abs(seconds - self.rest) > _HUNDREDTH:

@@ -35,6 +35,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
         payload=machine.payload,
         mode=RobotMode.Idle if machine.automatic else RobotMode.UserStopped,
     )
+    robot.settings = machine.settings
     robot.errors = "drive" if machine.at_start("drive") else ""
     witness = _Witness(robot)
     sessions = ["home", *(name for name in Stretches if run.duration(name) > 0.0)]
@@ -120,12 +121,16 @@ class FakeRobot:
         self.success = 1.0
         self.late: dict[tuple[int, int], int] = {}  # (session, read) -> ms
         self.clock = 0  # ms
+        self.settings: Mapping[str, Any] = {}
         self.configured: list[str] = []
         self.sessions: list[Session] = []
 
     def set_collision_behavior(self, *thresholds: Sequence[float]) -> None:
         """Set collision thresholds, while nothing moves."""
         self._configure("collision behaviour", [len(part) for part in thresholds] == [JOINTS, JOINTS, 6, 6])
+        told = dict(zip(("torques", "torques", "forces", "forces"), thresholds, strict=True))
+        if any(list(told[key]) != list(self.settings.get(key, told[key])) for key in told):
+            raise RuntimeError("collision thresholds are not those that the target's record states")
 
     def set_load(self, mass: float, center: Sequence[float], inertia: Sequence[float]) -> None:
         """Set the load, while nothing moves."""

@@ -84,6 +84,8 @@ class RsiKrlRobot(KrlRobot):
         self.context = str(given[0].read())
         given[1].write(1)
         self.flow = read_flow(self.files, self.context)
+        if problem := self.machine.strange("timeout", self.flow.timeout):
+            raise Fault(problem)
 
     def _on(self, given: list[Argument]) -> None:
         words = [argument.read() for argument in given]

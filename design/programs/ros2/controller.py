@@ -228,7 +228,16 @@ class _Robot:
             raise ProgramError(CLIENT, None, f"waits {seconds:g} s")
 
     def follow(self, name: str, goal: dict[str, Any]) -> str:
+        for key in ("path", "tolerances"):
+            for joint, value in goal[key].items():
+                unit = self.program.units[self.program.joints.index(joint)]
+                if problem := self.machine.strange(f"{key} in {unit}", round(value, 9)):
+                    raise ProgramError(CLIENT, None, f"{joint}: {problem}")
+        if problem := self.machine.strange("time_tolerance", goal["time_tolerance"]):
+            raise ProgramError(CLIENT, None, problem)
         if name == "home":
+            if problem := self.machine.strange("homing", goal["trajectory"]["points"][0]["time_from_start"]["sec"]):
+                raise ProgramError(CLIENT, None, problem)
             home = np.array(goal["trajectory"]["points"][0]["positions"])
             if np.abs(home - self.pose).max() > _FAR:
                 raise ProgramError(CLIENT, None, "goes home from too far away")

@@ -119,10 +119,9 @@ class Controller:
     def override(self) -> float:
         """Return the slider's share now."""
         for event in self.machine.events:
-            begun = self.begins.get(event.stretch)
-            if event.name == "override" and begun is not None:
-                if (self.clock.now - begun) * self.machine.step >= event.after:
-                    return 0.01 * event.value
+            begun = self.begins.get(event.stretch, np.inf)
+            if event.name == "override" and (self.clock.now - begun) * self.machine.step >= event.after:
+                return 0.01 * event.value
         return self.machine.override
 
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
@@ -136,6 +135,7 @@ class Controller:
         if not 100 <= number(gain, "gain") <= 2000:
             raise Fault(f"gain is {shown(gain)}, expected 100 to 2000")
         number(a, "a"), number(v, "v")
+        self._hold(lookahead_time=lookahead_time, gain=gain)
         frames = self._occupy(span)
         self._record(self.commands, target, frames)
         return frames
@@ -169,7 +169,13 @@ class Controller:
         """Stop: axes that follow at once need a step for it."""
         if number(a, "a") <= 0.0:
             raise Fault(f"a deceleration of {shown(a)}, expected one above 0")
+        self._hold(stopj=a)
         return self._occupy(self.machine.step)
+
+    def _hold(self, **values: Any) -> None:
+        for name, value in values.items():
+            if problem := self.machine.strange(name, value):
+                raise Fault(problem)
 
     def sleep(self, t: Any) -> int:
         """Wait for a time."""
