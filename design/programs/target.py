@@ -103,6 +103,7 @@ class Target:
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
+    makers: bool = False  # whether it drives its maker's arms alone, which state it under [controllers]
     poses: bool = False  # whether it writes a first run at reduced speed
     first_run: str = ""  # what the operator must know of that program
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
@@ -307,6 +308,7 @@ class Stretch:
     rates: FloatArray | None = None  # (n, n_axes), where the program states them: per s
     accelerations: FloatArray | None = None
     interpolation: str = ""  # of points: "quintic", "cubic", "spline", "blend"
+    stops: FloatArray | None = None  # s: when way-points are not passed, but stopped at; None: unknown
 
     def __post_init__(self) -> None:
         sizes = freeze(self, t="n", axes="n n_axes")

@@ -45,7 +45,7 @@ DETECTION = 0.3  # s until a program notices that
 LATER = 0.05  # s by which it may take longer than stated
 STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
-_EARLY = 10.0  # s of a run in which verify lets something happen
+_EARLY = 5.0  # s of a run in which verify lets something happen
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
@@ -222,7 +222,7 @@ def aborts(
     """Run a program to both sides of what it watches in motion; yield a sentence for each failure.
 
     It runs on with all conditions just inside; just outside of each it stops: `moments` of them at random, over all
-    stretches, or 0 for each kind of stop once, where the run is fast.
+    stretches, or 0 for each condition once, where the run is fast.
     """
     watched = {key: each for key, each in target.conditions.items() if each.does}
     if not watched:
@@ -256,12 +256,10 @@ def _outside(plan: Plan, watched: Mapping[str, Condition], moments: int, rng: np
     stretches = [name for name in Stretches if plan.stretch(name).duration > 0.0]
     t = np.linspace(0.0, min(plan.body.duration, _EARLY), 400)[1:-1]
     fast = float(t[np.abs(plan.body.at(t, 1)).max(axis=1).argmax()])
-    seen: set[str] = set()
     for key, each in watched.items():
         values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
         if not moments:
-            yield from (Event(key, value, fast) for value in values[-1:] if each.does not in seen)
-            seen.add(each.does)
+            yield from (Event(key, value, fast) for value in values[-1:])
         for k in range(moments):
             stretch = stretches[int(rng.integers(len(stretches)))]
             latest = each.within + 0.4 if values[k % len(values)] == each.sides[1] else 2.0 * DETECTION

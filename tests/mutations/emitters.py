@@ -21,10 +21,10 @@ Change = tuple[str, ...] | tuple[str, str, str, Any]
 _STREAM = "clients.run_motion"
 CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "csv": (
-        ("fewer decimals", "record", "decimals", 3),
-        ("another line end", "record", "line_end", "\r\n"),
-        ("degrees", "record", "angle_unit", "deg"),
-        ("points farther apart", "record", "spacing", 0.5),
+        ("positions of four decimals", "text", r"(\.\d{4})\d+", r"\1"),
+        ("a column less", "text", r",[^,\n]*\n", "\n"),
+        ("phases lost", "text", r"measured", "warm-up"),
+        ("times in hundredths", "text", r"(?m)^(\d+\.\d\d)\d+", r"\1"),
         ("marks of periods from 2", "csv", "MEASURED", 999),
         ("warm-up periods counted from 2", "csv", "WARM_UP", 99),
         ("settling under another name", "text", r"\bsettle\b", "hold"),
@@ -54,7 +54,6 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("a stop that goes on", "template", "urscript/run.script", (r'   ex_stop\("Speed[^\n]*\n', "   ex_y = 0.0\n")),
         ("a jump to the stop", "template", "urscript/run.script", (r"ex_y > 1\.0", "ex_y > 0.01")),
         ("a cycle that is not looked at", "template", "urscript/run.script", (r"> 0\.000001", "> 0.9")),
-        ("3 s of looking at the speed too few", "template", "urscript/run.script", (r"ex_rest\(3\.0\)", "ex_rest(0.01)")),
     ),
     "rapid": (
         ("home within 0.6 degrees", "rapid.text", "AT_HOME", (0.6, 1.0)),
@@ -167,8 +166,8 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("rests of 0.1 s", "clients.rsi_server", "REST", 0.1),
     ),
     "fanuc-j519": (
-        ("home within 0.6 degrees", "fanuc.tp", "AT_HOME", (0.6, 1.0)),
-        ("home within 0.4 degrees", "fanuc.tp", "AT_HOME", (0.4, 1.0)),
+        ("home within 0.6 degrees", "clients.j519_client", "NEAR_HOME", 0.6),
+        ("home within 0.4 degrees", "clients.j519_client", "NEAR_HOME", 0.4),
         ("override of 60 % will do", "text", r"R\[196\]<>100,", "R[196]<60,"),
         ("the wrong mode", "text", r"UO\[8\]=ON", "UO[8]=OFF"),
         ("a stop in 0.1 s", "clients.j519_client", "SLOWING", 0.1),
@@ -197,12 +196,12 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("fewer decimals", "rapid.text", "DECIMALS", 1),
         ("home in a tenth of a second", "template", "rapid/module.mod", (r"exHome \\NoEOffs, v10 \\T:=1", r"exHome \\NoEOffs, v10 \\T:=0.1")),
         ("periods counted from 2", "rapid.move", "MEASURED", 1001),
-        ("points farther apart", "record", "spacing", 0.9),
+        ("warm-up counted from 2", "rapid.move", "WARM_UP", 101),
     ),
     "val3": (
         ("home within 0.6 degrees", "val3.emit", "AT_HOME", (0.6, 1.0)),
         ("home within 0.4 degrees", "val3.emit", "AT_HOME", (0.4, 1.0)),
-        ("monitor speed of 60 % will do", "text", r"getMonitorSpeed\(\)<100", "getMonitorSpeed()<60"),
+        ("monitor speed of 60 % will do", "text", r"getMonitorSpeed\(\)!=100", "getMonitorSpeed()<60"),
         ("half the acceleration", "text", r'accel="100"', 'accel="50"'),
         ("half the deceleration", "text", r'decel="100"', 'decel="50"'),
         ("blends of 1 mm", "text", r'leave="99999"', 'leave="1"'),
@@ -213,7 +212,6 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("hard to home", "text", r'accel="20"', 'accel="100"'),
         ("periods counted from 2", "val3.emit", "MEASURED", 1001),
         ("warm-up counted from 2", "val3.emit", "WARM_UP", 101),
-        ("points farther apart", "record", "spacing", 0.9),
         ("other top speeds", "text", r'(name="nTopSpeed".*?value=")(\d)', r"\g<1>9\2"),
     ),
     "fanuc": (
