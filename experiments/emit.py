@@ -397,7 +397,8 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
     if not made:
         raise ExcitorError("; ".join(notes) or f"{campaign.folder / FILE}: has no runs; design the campaign first")
     no_go = no_go_reasons(design)
-    made = [replace(one, plan=replace(one.plan, no_go=no_go)) for one in made]
+    site = campaign.content.site.model_dump()
+    made = [replace(one, plan=replace(one.plan, no_go=no_go, site=site)) for one in made]
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 

@@ -144,7 +144,7 @@ def escapes(name: str, packets: int, folder: Path, seed: int = 0) -> Iterator[st
                     yield f"{name}: commands {pose} after packet {spent}"
         except ProgramError as error:
             yield f"{name}: {error}"
-        except Exception as error:  # noqa: BLE001 - whatever it is, it escapes
+        except Exception as error:
             yield f"{name}: raises {error!r} after packet {spent}"
             wire.begin()
         if wire.over or random.random() < 1e-3:

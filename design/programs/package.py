@@ -114,6 +114,7 @@ _REFUSED = {
     "logger": "the logger runs already, or does not start",
 }
 _DOES = {"slows": "it slows down along its path", "ends": "it commands no more, and the controller stops"}
+_NAMED = {"T_ROB1": "task", "EXCITOR.XML": "trace", "59152": "port"}  # on pages, unless [site] states another
 _UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the poses)")
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
@@ -159,7 +160,10 @@ def operator_page(made: "Package") -> str:
         _section("What identification must do", (target.advice,) if target.advice else ()),
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    for word, key in _NAMED.items():
+        text = text.replace(word, str(plan.site.get(key, word)))
+    return text
 
 
 def _watched(target: Target) -> Iterator[str]:

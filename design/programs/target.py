@@ -272,7 +272,10 @@ class Machine:
     def strange(self, name: str, value: Any) -> str:
         """Say that a setting is not the one that the target's record states; empty where it is, or none is stated."""
         stated = self.settings.get(name, value)
-        return "" if stated == value else f"{name} is {value}, the target's record states {stated}"
+        same = stated == value
+        if isinstance(stated, int | float) and isinstance(value, int | float):
+            same = abs(stated - value) <= 1e-6 * abs(stated)  # as a controller's single precision has it
+        return "" if same else f"{name} is {value}, the target's record states {stated}"
 
     def at_start(self, name: str) -> float:
         """Value of a condition before anything moves; 0 where nothing is said."""

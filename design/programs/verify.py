@@ -45,6 +45,7 @@ DETECTION = 0.3  # s until a program notices that
 LATER = 0.05  # s by which it may take longer than stated
 STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
+_NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
 _EARLY = 5.0  # s of a run in which verify lets something happen
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
@@ -140,7 +141,7 @@ def _machine(plan: Plan, target: Target, step: float) -> Machine:
     except CannotDrive:
         top = None  # a joint's is unknown
     home, told = to_axes(plan.robot, target, plan.home), plan.payload or 0.0
-    return Machine(home, step, payload=told, names=names, top=top, settings=target.settings)
+    return Machine(home, step, payload=told, names=names, top=top, settings={**target.settings, **plan.site})
 
 
 def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> Machine:
@@ -242,7 +243,8 @@ def aborts(
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
     for event in [*_outside(plan, watched, moments, np.random.default_rng(seed))]:
-        what = f"where {event.name} is {event.value:g} {watched[event.name].unit}, {event.after:.3f} s into {event.stretch}"
+        unit = watched[event.name].unit
+        what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
         try:
             execution = executor.execute(files, name, replace(machine, events=(*machine.events, event)))
         except ProgramError as error:
@@ -317,7 +319,8 @@ def _slowing(
         return
     pace, fell = 1.0, False
     for k in np.flatnonzero(np.minimum(rate[1:], rate[:-1]) > MOVING) + 1:
-        new, at = float((u[k] - u[k - 1]) / gaps[part][k - 1]), float(stretch.t[part][k])
+        taken = float(gaps[part][k - 1] if held else gaps.min())  # a slider makes some commands take longer
+        new, at = float(u[k] - u[k - 1]) / taken, float(stretch.t[part][k])
         if (not held or at > after + within) and (new > pace + UNEVEN or new < -UNEVEN):
             yield f"it {'speeds up again' if new > 0.0 else 'goes back'}, {at:.3f} s into the run"
             return
@@ -339,7 +342,7 @@ def _on_path(
     grid = np.arange(max(0.0, span[0]), min(run.duration, span[1]) + _GRID, _GRID)
     path = run.at(np.minimum(grid, run.duration))
     rows = zip(q, t, strict=True)
-    u = np.array([grid[(np.abs(path - at).max(axis=1) + 1e-6 * np.abs(grid - now)).argmin()] for at, now in rows])
+    u = np.array([grid[(np.abs(path - at).max(axis=1) + _NEARER * np.abs(grid - now)).argmin()] for at, now in rows])
     for _ in range(2):  # Newton steps
         here, rate = run.at(u), run.at(u, 1)
         step = ((q - here) * rate).sum(axis=1) / np.maximum((rate * rate).sum(axis=1), 1e-9)

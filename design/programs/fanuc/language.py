@@ -343,7 +343,7 @@ class Runner:
 
     def _frame(self, statement: Statement) -> None:
         name, number = re.findall(r"[A-Z_]+|\d+", statement.text)[:2]
-        self.controller.hold(name, int(number))
+        self.controller.hold({"UTOOL_NUM": "tool", "UFRAME_NUM": "base"}.get(name, name), int(number))
 
     def _jump(self, statement: Statement) -> Any:
         self.next = self.program.targets[self.next - 1]

@@ -175,7 +175,8 @@ def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = No
 
 def _meet(robot: J519Robot, client: J519Client, mishaps: Mishaps) -> int:
     """Let the events happen that are due; return how many status packets are lost from now on."""
-    lost, robot.slip = 0, 0.0
+    lost = 0
+    robot.slip = 0.0 if robot.machine.events else robot.slip
     stretch, t, _ = client.steps[min(client.k, len(client.steps) - 1)]
     for event in mishaps.due(stretch if client.state == "running" else "", t):
         lost += round(event.value) if event.name == "packets" else 0

@@ -1,6 +1,7 @@
 """FANUC TP programs as ASCII (.ls): way-points with speeds in percent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
             f"{TARGET.name}: run {plan.run!r} takes {len(code)} lines, a program has {TARGET.most_lines} at most; "
             f"choose way-points every {np.ceil(100.0 * need) / 100.0:g} s"
         )
-    return {f"{name}.ls": program_text(name, code, table)}
+    return {f"{name}.ls": program_text(name, code, table, plan.site)}
 
 
 def first_run(plan: Plan, name: str) -> dict[str, str]:
@@ -45,15 +46,15 @@ def first_run(plan: Plan, name: str) -> dict[str, str]:
         share = float((np.abs(move.goal - move.origin) / top).max()) / (move.duration - move.blend)
         table.append(move.goal)
         code.append(f"J P[{len(table)}] {max(1, int(100.0 * share))}% FINE")
-    return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table)}
+    return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table, plan.site)}
 
 
-def program_text(name: str, code: list[str], table: list[np.ndarray]) -> str:
+def program_text(name: str, code: list[str], table: list[np.ndarray], site: Mapping[str, Any]) -> str:
     """Write the file of a program."""
     lines = "".join(f"{k:4d}:  {line} ;\n" for k, line in enumerate(code, 1))
     return (
         f"/PROG  {name.upper()}\n/ATTR\nDEFAULT_GROUP = 1,*,*,*,*;\n/MN\n{lines}/POS\n"
-        f"{''.join(_position(k, pose) for k, pose in enumerate(table, 1))}/END\n"
+        f"{''.join(_position(k, pose, site) for k, pose in enumerate(table, 1))}/END\n"
     )
 
 
@@ -95,10 +96,10 @@ def refusals(*labels: int) -> Iterator[str]:
 
 
 def _at_home(plan: Plan, table: list[np.ndarray]) -> Iterator[str]:
-    home = in_axes(plan, TARGET).home
+    home, base, tool = in_axes(plan, TARGET).home, plan.site.get("base", 0), plan.site.get("tool", 1)
     yield from _near(home, 903)
     table.append(home)
-    yield from ("UFRAME_NUM=0", "UTOOL_NUM=1", "J P[1] 2% FINE")
+    yield from (f"UFRAME_NUM={base}", f"UTOOL_NUM={tool}", "J P[1] 2% FINE")
 
 
 def _near(pose: np.ndarray, label: int) -> Iterator[str]:
@@ -179,9 +180,11 @@ def _wait(seconds: float) -> Iterator[str]:
         yield f"WAIT {fixed(seconds, 2)}(sec)"
 
 
-def _position(number: int, pose: np.ndarray) -> str:
+def _position(number: int, pose: np.ndarray, site: Mapping[str, Any]) -> str:
     a = [f"J{k} = {fixed(float(x), TARGET.decimals)} deg" for k, x in enumerate(pose, 1)]
-    return f"P[{number}]{{\n   GP1:\n   UF : 0, UT : 1,\n   {a[0]}, {a[1]}, {a[2]},\n   {a[3]}, {a[4]}, {a[5]}\n}};\n"
+    base, tool = site.get("base", 0), site.get("tool", 1)
+    frames = f"   UF : {base}, UT : {tool},\n"
+    return f"P[{number}]{{\n   GP1:\n{frames}   {a[0]}, {a[1]}, {a[2]},\n   {a[3]}, {a[4]}, {a[5]}\n}};\n"
 
 
 def _signed(value: float) -> str:

@@ -84,8 +84,9 @@ class RsiKrlRobot(KrlRobot):
         self.context = str(given[0].read())
         given[1].write(1)
         self.flow = read_flow(self.files, self.context)
-        if problem := self.machine.strange("timeout", self.flow.timeout):
-            raise Fault(problem)
+        for key in ("timeout", "computer_address", "port"):
+            if problem := self.machine.strange(key, getattr(self.flow, key)):
+                raise Fault(problem)
 
     def _on(self, given: list[Argument]) -> None:
         words = [argument.read() for argument in given]
@@ -130,6 +131,8 @@ class Flow:
     upper: tuple[float, ...]
     most: tuple[float, ...]  # deg: a correction beyond is a fault
     timeout: int  # answers that may be missing in a row
+    computer_address: str
+    port: int
 
 
 class RsiRobot:
@@ -284,10 +287,10 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
     if _number(file, values["ETHERNET"], "Flag") != -1:
         raise ProgramError(file, None, "Flag must be -1, or RSI drives a $FLAG that another program may use")
     source = str(found["ETHERNET"].get("ObjID"))
-    tags, sender, sends = _ethernet(files, ethernet)
+    tags, config, sends = _ethernet(files, ethernet)
     axes = tuple(_tag(file, tags, found["AXISCORR"], source, str(k)) for k in range(1, 7))
     return Flow(
-        sender,
+        config["SENTYPE"],
         sends,
         axes,
         _tag(file, tags, found["STOP"], source, "1"),
@@ -295,6 +298,8 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
         tuple(_number(file, values["AXISCORR"], f"UpperLim{axis}") for axis in AXES),
         tuple(_number(file, values["AXISCORRMON"], f"Max{axis}") for axis in AXES),
         int(timeout),
+        config["IP_NUMBER"],
+        int(config["PORT"]),
     )
 
 
@@ -316,8 +321,8 @@ def _file(files: Mapping[str, str], file: str) -> ET.Element:
         raise ProgramError(file, None, str(problem)) from None
 
 
-def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], str, frozenset[str]]:
-    """Read tags by output, the sender's name, and what the controller sends."""
+def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
+    """Read tags by output, the connection, and what the controller sends."""
     root = _file(files, file)
     config = {
         name: root.findtext(f"CONFIG/{name}", "").strip() for name in ("IP_NUMBER", "PORT", "SENTYPE", "ONLYSEND")
@@ -344,7 +349,7 @@ def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], str,
         if element.get("TYPE") != ("BOOL" if tag == "Stop" else "DOUBLE"):
             raise ProgramError(file, None, f"{tag} is of the wrong TYPE")
         tags[index] = tag
-    return tags, config["SENTYPE"], frozenset(sends)
+    return tags, config, frozenset(sends)
 
 
 def _tag(file: str, tags: Mapping[str, str], element: ET.Element, source: str, index: str) -> str:

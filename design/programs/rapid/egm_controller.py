@@ -69,6 +69,8 @@ class GuidedCell(Cell):
         if at != self.ready + 1:
             self.fail(f"EGM {step} comes before EGM {order[self.ready + 1]}")
         self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool")})
+        if step == "setup" and (problem := self.machine.strange("device", values["values"][-1])):
+            self.fail(problem)
         if step == "setup" and not values.get("joint"):
             self.fail("the client guides joints; EGMSetupUC needs \\Joint")
         axes = [f"j{k + 1}" for k in range(len(self.machine.axes))]

@@ -38,7 +38,7 @@ def module(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> 
     payload = plan.payload or 0.0
     common = {
         "name": name, "header": _header(plan, target), "home": jointtarget(to_axes(plan.robot, target, plan.home)),
-        "poses": bool(plan.poses),
+        "poses": bool(plan.poses), "device": plan.site.get("device", "EXCITOR"),
         "payload": plan.payload is not None, "mass": precise(round(payload, 4), 9), "kg": f"{payload:.3f}",
         "AT_HOME": f"{AT_HOME[0]:g}", "LOAD_SLACK": f"{LOAD_SLACK:g}",
     }  # fmt: skip
