@@ -21,7 +21,6 @@ from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.target import (
     AT_HOME,
     CannotDrive,
-    Condition,
     Event,
     Execution,
     Executor,
@@ -242,7 +241,7 @@ def aborts(
             yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
-    for event in [*_outside(plan, watched, moments, np.random.default_rng(seed))]:
+    for event in [*_outside(plan, target, moments, np.random.default_rng(seed))]:
         unit = watched[event.name].unit
         what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
         try:
@@ -253,11 +252,16 @@ def aborts(
         yield from (f"{what}, {problem}" for problem in abort_problems(plan, target, execution, event))
 
 
-def _outside(plan: Plan, watched: Mapping[str, Condition], moments: int, rng: np.random.Generator) -> Iterator[Event]:
-    """List events just outside of the limits; a slider falls to half as well."""
+def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator) -> Iterator[Event]:
+    """List events just outside of the limits; a slider falls to half as well, and a stop at low speed has a floor."""
+    watched = {key: each for key, each in target.conditions.items() if each.does}
     stretches = [name for name in Stretches if plan.stretch(name).duration > 0.0]
     t = np.linspace(0.0, min(plan.body.duration, _EARLY), 400)[1:-1]
-    fast = float(t[np.abs(plan.body.at(t, 1)).max(axis=1).argmax()])
+    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
+    fast = float(t[speeds.argmax()])
+    if target.stop_braking and not moments:
+        slow = float(t[np.abs(speeds - 0.4 * target.stop_s * target.stop_braking / STEEPEST).argmin()])
+        yield from (Event(key, each.sides[1], slow) for key, each in [*watched.items()][-1:])
     for key, each in watched.items():
         values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
         if not moments:

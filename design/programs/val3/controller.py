@@ -95,7 +95,7 @@ class Arm:
         for key in ("accel", "decel", "leave", "reach", "tmax", "rmax"):
             if problem := self.machine.strange(f"{key} of {how['blend']}", how[key]):
                 raise ValueError(problem)
-        if how["blend"] == "off" and (problem := self.machine.strange("slow", how["vel"])) and not self.stops:
+        if str(how["blend"]) == "off" and (problem := self.machine.strange("slow", how["vel"])) and not self.stops:
             raise ValueError(problem)
         if not how["vel"] > 0.0:
             raise ValueError(f"a move at {how['vel']:g} % never ends")
