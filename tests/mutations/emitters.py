@@ -135,7 +135,6 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("10 s to arrive", "ros2.emit", "GOAL_TIME", 10.0),
         ("rests of 0.5 s", "ros2.emit", "REST", 0.5),
         ("fewer decimals", "record", "decimals", 4),
-        ("points farther apart", "record", "spacing", 0.9),
         ("90 % of the speed will do", "clients.ros2_client", "FULL_SPEED", 0.9),
         ("payload within 1 kg", "clients.ros2_client", "SAME_PAYLOAD", 1.0),
         ("payload within 20 g", "clients.ros2_client", "SAME_PAYLOAD", 0.02),
