@@ -217,7 +217,7 @@ def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str
 
 
 def aborts(
-    plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str, moments: int = 0, seed: int = 0
+    plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str, moments: int = 0
 ) -> Iterator[str]:
     """Run a program to both sides of what it watches in motion; yield a sentence for each failure.
 
@@ -241,7 +241,7 @@ def aborts(
             yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
-    for event in [*_outside(plan, target, moments, np.random.default_rng(seed))]:
+    for event in [*_outside(plan, target, moments, np.random.default_rng(moments))]:
         unit = watched[event.name].unit
         what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
         try:

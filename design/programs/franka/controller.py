@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,17 +38,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     robot.settings = machine.settings
     robot.errors = "drive" if machine.at_start("drive") else ""
     witness = _Witness(robot)
-    sessions = ["home", *(name for name in Stretches if run.duration(name) > 0.0)]
-    for event in machine.events:
-        if event.name == "packets":
-            robot.late |= {(sessions.index(event.stretch), round(1e3 * event.after) + 1): round(event.value)}
-
-    def asked() -> bool:
-        session = robot.sessions[-1]
-        now = 1e-3 * (robot.clock - session.begun)
-        stops = [event for event in machine.events if event.name == "stop" and event.value]
-        return any(event.stretch == sessions[session.number] and now >= event.after - 1e-9 for event in stops)
-
+    asked = _mishaps(robot, run, machine)
     try:
         franka_client.run(
             robot,
@@ -70,6 +60,22 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
             return replace(witness.execution(file, run, stopped=True), halted=str(error))
         raise ProgramError(file, None, str(error)) from error
     return witness.execution(file, run)
+
+
+def _mishaps(robot: "FakeRobot", run: Run, machine: Machine) -> Callable[[], bool]:
+    """Delay the states that a machine's events delay; return whether Ctrl-C is pressed."""
+    sessions = ["home", *(name for name in Stretches if run.duration(name) > 0.0)]
+    for event in machine.events:
+        if event.name == "packets":
+            robot.late |= {(sessions.index(event.stretch), round(1e3 * event.after) + 1): round(event.value)}
+
+    def asked() -> bool:
+        session = robot.sessions[-1]
+        now = 1e-3 * (robot.clock - session.begun)
+        stops = [event for event in machine.events if event.name == "stop" and event.value]
+        return any(event.stretch == sessions[session.number] and now >= event.after - 1e-9 for event in stops)
+
+    return asked
 
 
 class JointPositions:

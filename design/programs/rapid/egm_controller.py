@@ -208,7 +208,7 @@ def _doubles(values: Sequence[float]) -> bytes:
 
 
 def robot_message(
-    sequence: int, ms: int, position: Sequence[float], planned: Sequence[float], *, motors: int, egm: int, task: int = 2
+    sequence: int, ms: int, position: Sequence[float], planned: Sequence[float], *, motors: int, egm: int
 ) -> bytes:
     """Write an EgmRobot as RobotWare sends it: joints in degrees, time stamps, states, six test signals."""
     header = b"\x08" + _number(sequence) + b"\x10" + _number(ms) + b"\x18\x02"
@@ -222,7 +222,7 @@ def robot_message(
         + _inside(5, still + _number(egm))
         + b"\x30\x00"
         + _inside(7, _doubles([0.5 * x for x in position]))
-        + _inside(8, still + _number(task))
+        + _inside(8, still + _number(TASK_RUNS))
         + b"\x51"
         + struct.pack("<d", 42.0)
     )
@@ -302,8 +302,10 @@ class FakeController:
         """Write the packet of this step."""
         ms = FIRST_MS + round(1e3 * self.step * (self.sent - 1)) + self.jump
         at = self.position if self.astray is None else [self.astray, *self.position[1:]]
-        states = {"motors": self.motors, "egm": self.egm, "task": self.task}
-        return robot_message(FIRST_PACKET + self.sent - 1, ms, at, self.reference, **states)
+        states = {"motors": self.motors, "egm": self.egm}
+        packet = robot_message(FIRST_PACKET + self.sent - 1, ms, at, self.reference, **states)
+        told, task = (_inside(8, b"\x08" + _number(each)) for each in (TASK_RUNS, self.task))
+        return packet.replace(told, task)
 
     def take(self, answer: bytes) -> None:
         """Apply an answer."""

@@ -22,10 +22,10 @@ def test_built_in_targets_conform(name):
 WATCHING = [name for name in NAMES if any(each.does for each in target(name).conditions.values())]
 
 
-def aborted(name, moments, seed):
+def aborted(name, moments):
     plan = example(target(name))
     made = package(emitter(name), [plan])
-    return list(aborts(plan, made.target, executor(name), made.texts, made.programs[0].name, moments, seed))
+    return list(aborts(plan, made.target, executor(name), made.texts, made.programs[0].name, moments))
 
 
 QUICK = ("franka", "fanuc-j519")
@@ -33,13 +33,13 @@ QUICK = ("franka", "fanuc-j519")
 
 @pytest.mark.parametrize("name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.slow) for x in WATCHING])
 def test_what_is_watched_stops_a_program_just_outside_of_its_limit_alone(name):
-    assert aborted(name, 0, 0) == []
+    assert aborted(name, 0) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WATCHING)
 def test_programs_stop_at_any_moment(name):
-    assert aborted(name, 20, 1) == []
+    assert aborted(name, 20) == []
 
 
 COUNT = iter(range(100))
