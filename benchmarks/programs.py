@@ -24,6 +24,8 @@ import numpy as np
 from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.clients import egm_client, rsi_server
+from excitor.design.programs.conformance import example
+from excitor.design.programs.facts import RATES, facts_of
 from excitor.design.programs.krl.rsi import TARGET as RSI
 from excitor.design.programs.package import Package, package
 from excitor.design.programs.plan import Plan, Stretches
@@ -31,7 +33,7 @@ from excitor.design.programs.rapid.egm import TARGET
 from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, sensor_message
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, to_axes
-from excitor.design.programs.verify import verify
+from excitor.design.programs.verify import aborts, verify
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import CheckedPlan, Request, emit, own_files, plans_of
 from excitor.experiments.figures import Figure, Report
@@ -39,9 +41,12 @@ from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.stages import write_all
 from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 
-LEAST = 15  # mutations of each target
+LEAST = 25  # mutations of each target
+FEW = 15  # of them in a run that is not full
+SPACINGS = {"krl": 0.025}  # s between points, where the target's own breaks a limit of the short run
 SHORT = """robot = "{robot}"
 home_deg = {home}
 [payload]
@@ -73,7 +78,10 @@ def run(full: bool = False) -> Report:
     figures: list[Figure] = []
     context: dict[str, Any] = {}
     with one_blas_thread(), tempfile.TemporaryDirectory(prefix="excitor-bench-") as folder:
-        for name, part in (("mutations", mutations), ("cost", cost)):
+        parts = (
+            ("mutations", mutations), ("aborts", stops), ("clients", packets), ("limits", unsaid), ("cost", cost)
+        )  # fmt: skip
+        for name, part in parts:
             start = time.process_time()
             measured = part(Path(folder), full)
             figures += measured["figures"]
@@ -84,21 +92,79 @@ def run(full: bool = False) -> Report:
 
 def mutations(folder: Path, full: bool) -> dict[str, Any]:
     """Change each target's programs in many ways, and count how often `verify` notices; no digest helps it."""
-    total, caught = 0, 0
+    total, caught, passing = 0, 0, 0
     told: dict[str, Any] = {}
     for name in registry.NAMES:
         robot = "iiwa" if registry.target(name).joints == 7 else "tx40"
         made, judged = short_package(folder / robot, robot, name)
-        found = list(noticed(made, judged, mutated(made, full)))
+        base = list(noticed(made, judged, [("base", made.texts)]))
+        passing += not base[0][1]
+        found = [*noticed(made, judged, mutated(made, full)), *(emitted(made, judged, full))]
         missed, count = [label for label, noticed in found if not noticed], len(found)
         told[name] = {"mutations": count, "missed": missed}
         total, caught = total + count, caught + count - len(missed)
     return {
         "figures": [
-            Figure("programs.mutations_total", float(total), "", float(LEAST * len(registry.NAMES)), "at least"),
+            Figure(
+                "programs.mutations_total",
+                float(total),
+                "",
+                float((LEAST if full else FEW) * len(registry.NAMES)),
+                "at least",
+            ),
             Figure("programs.mutations_caught", float(caught), "", float(total), "equal"),
+            Figure("programs.mutants_caught_percent", 100.0 * caught / total, "%", 100.0, "at least"),
+            Figure("programs.base_passes", float(passing), "", float(len(registry.NAMES)), "equal"),
         ],
         "context": told,
+    }
+
+
+def stops(folder: Path, full: bool) -> dict[str, Any]:
+    """Run each target's example into what it watches, at random moments: which conditions it fails."""
+    wrong: dict[str, list[str]] = {}
+    moments, tried = 20 if full else 2, 0
+    for name in registry.NAMES:
+        watched = [each for each in registry.target(name).conditions.values() if each.does]
+        if watched:
+            made = package(registry.emitter(name), [example(registry.target(name))])
+            tried += len(watched) * moments
+            program = made.programs[0]
+            given = (program.plan, made.target, registry.executor(name), made.texts, program.name, moments)
+            wrong[name] = list(aborts(*given))
+    failed = sum(map(len, wrong.values()))
+    percent = 100.0 * (1.0 - failed / tried)
+    return {
+        "figures": [Figure("programs.aborts_ok_percent", percent, "%", 100.0, "at least")],
+        "context": {"moments": moments, "wrong": wrong},
+    }
+
+
+def unsaid(folder: Path, full: bool) -> dict[str, Any]:
+    """Count the limits of joints that a target's page gives without saying that they hold, are exceeded or unknown."""
+    missing = []
+    for name in registry.NAMES:
+        robot = "iiwa" if registry.target(name).joints == 7 else "tx40"
+        judged = short_package(folder / robot, robot, name)[1]
+        assert judged.judge.constraints is not None
+        facts = facts_of(judged.plan, judged.judge.constraints)
+        said = {line.key for line in facts.lines if line.state in ("holds", "exceeded", "unknown")}
+        joints = range(judged.plan.robot.n_joints)
+        missing += [f"{name}: {kind} {j}" for kind in ("position", *RATES) for j in joints if (kind, j) not in said]
+    return {
+        "figures": [Figure("programs.unsaid_limits", float(len(missing)), "", 0.0, "equal")],
+        "context": {"missing": missing, "full": full},
+    }
+
+
+def packets(folder: Path, full: bool) -> dict[str, Any]:
+    """Send mutated packets through each streaming client."""
+    source = importlib.import_module("tests.packets")
+    found = {name: list(source.escapes(name, 100_000 if full else 2000, folder)) for name in source.NAMES}
+    escaped = float(sum(map(len, found.values())))
+    return {
+        "figures": [Figure("programs.client_escapes", escaped, "", 0.0, "equal")],
+        "context": {name: sentences[:3] for name, sentences in found.items()},
     }
 
 
@@ -106,9 +172,9 @@ def cost(folder: Path, full: bool) -> dict[str, Any]:
     """Emit and verify a 10 s, 10-period design of six joints for every target that can drive it."""
     where = _designed(folder / "long", LONG)
     start = time.process_time()
-    _, emitted = emit(where, Request(("all",), approximate=True, loss=1.0, allow=("no-go",)), lambda _: None)
+    _, made = emit(where, Request(registry.NAMES, approximate=True, loss=1.0, allow=("no-go",)), lambda _: None)
     spent = time.process_time() - start
-    bad = [one.refused for one in emitted if one.folder is None and one.name != "franka"]
+    bad = [one.refused for one in made if one.folder is None and one.name != "franka"]
     script = where / "programs" / "urscript" / "excitation.script"
     size = float(script.stat().st_size) if script.exists() else float("nan")
     return {
@@ -117,7 +183,7 @@ def cost(folder: Path, full: bool) -> dict[str, Any]:
             Figure("programs.refused", float(len(bad)), "", 0.0, "equal"),
             Figure("programs.urscript_bytes", size, "bytes", 6000.0, "at most"),
         ],
-        "context": {"refused": bad, "written": [one.name for one in emitted if one.folder is not None], "full": full},
+        "context": {"refused": bad, "written": [one.name for one in made if one.folder is not None], "full": full},
     }
 
 
@@ -149,11 +215,26 @@ def noticed(
         yield label, not verdict.good
 
 
+def emitted(made: Package, judged: CheckedPlan, full: bool) -> Iterator[tuple[str, bool]]:
+    """Change emitters, records and clients, write the program again, and tell whether its execution shows it."""
+    source = importlib.import_module("tests.mutations.emitters")
+    name = made.target.name
+    changes = source.CHANGES[name]
+    for change in changes if full else changes[:3]:
+        with source.applied(name, change):
+            try:
+                again = package(registry.emitter(name), [judged.plan], SPACINGS.get(name))
+            except ExcitorError:
+                yield change[0], True
+            else:
+                yield change[0], all(each for _, each in noticed(made, judged, [(change[0], again.texts)]))
+
+
 def mutated(made: Package, full: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield every mutation; a run that is not full uses the first fifteen of each target."""
+    """Yield every mutation; a run that is not full uses the first of each target."""
     module = made.target.name.replace("-", "_")
     source = importlib.import_module(f"tests.mutations.{module}")
-    yield from islice(source.mutations(made.texts, made.programs[0].name), None if full else LEAST)
+    yield from islice(source.mutations(made.texts, made.programs[0].name), None if full else FEW)
 
 
 def short_package(folder: Path, robot: str, name: str) -> tuple[Package, CheckedPlan]:
@@ -164,7 +245,7 @@ def short_package(folder: Path, robot: str, name: str) -> tuple[Package, Checked
         else _designed(folder, SHORT.format(robot=robot, home=HOME[: load(robot).n_joints]))
     )
     judged = next(one for one in plans_of(open_campaign(where, "design")).programs if not one.plan.dry)
-    return package(registry.emitter(name), [judged.plan]), judged
+    return package(registry.emitter(name), [judged.plan], SPACINGS.get(name)), judged
 
 
 def _designed(folder: Path, text: str) -> Path:

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    model_validator,
+)
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
@@ -298,6 +307,33 @@ class TorqueRuns(Table):
     driven: Annotated[list[Name], Field(max_length=100)] = []  # joints whose motors push; none named: all
 
 
+def _one_host(text: str) -> str:
+    """Refuse what is not the IPv4 address of one host."""
+    numbers = text.split(".")
+    if len(numbers) != 4 or not all(x.isascii() and x.isdigit() and len(x) < 4 and int(x) < 256 for x in numbers):
+        raise ValueError("is no address of four numbers, such as 192.168.1.100")
+    if int(numbers[0]) in (0, 255) or int(numbers[0]) >= 224:
+        raise ValueError("is no address of a single computer")
+    return text
+
+
+_Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$")]
+
+
+class Site(Table):
+    """Numbers and names of the cell that programs refer to; none given: those that the pages state."""
+
+    computer_address: Annotated[str, AfterValidator(_one_host)] = "192.168.1.100"  # KUKA RSI: of the computer
+    port: Annotated[int, Field(ge=1024, le=65534)] = 59152  # KUKA RSI: at which the server listens
+    tool: Annotated[int, Field(ge=1, le=10)] = 1  # KUKA TOOL, FANUC UTOOL_NUM
+    base: Annotated[int, Field(ge=0, le=9)] = 0  # KUKA BASE, FANUC UFRAME_NUM
+    device: _Identifier = "EXCITOR"  # ABB: of the UdpUc transmission protocol
+    task: _Identifier = "T_ROB1"  # ABB: of the robot's motion; its page names it
+    trace: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,23}\.XML$")] = (
+        "EXCITOR.XML"  # KUKA trace configuration
+    )
+
+
 class Targets(Table):
     """Required accuracy; also reached by a parameter whose deviation no joint's torque shows."""
 
@@ -412,6 +448,7 @@ class Campaign(Table):
     locked: Annotated[list[str], Field(default_factory=list)]  # joints that stand still in every run
     identify: Identification = Identification()  # method and form of the model
     targets: Targets = Targets()  # of `excitor next`: when enough is known
+    site: Site = Site()  # of the cell's controller: what programs call it
 
 
 class InvalidCampaign(ExcitorError):
@@ -465,7 +502,7 @@ class OpenCampaign:
         return digest.hexdigest()
 
 
-_ABOUT_LOGS = ("run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm")
+_ABOUT_LOGS = ("site", "run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm")
 
 
 def fields_of(content: Campaign, run: Run) -> Matlab | None:

@@ -26,7 +26,7 @@ from excitor.experiments.plan import carries, limits_of, model_of, planned_runs,
 from excitor.experiments.setup import Setup, set_up
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
-from excitor.robots.robot import Motion
+from excitor.robots.robot import Motion, Robot
 
 NO_GO, UNKNOWN_LIMITS = "no-go", "unknown-limits"  # refusals that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
@@ -135,6 +135,10 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
         why, spacing = "" if request.motion_only else refusals[name], _spacing(name, request.spacing, names)
         if not why and UNKNOWN_LIMITS not in request.allow:
             why = unlimited(name, planned.programs)
+        foreign = "" if name in request.targets else other_makers(name, robot)
+        if foreign:
+            made.append(EmitResult(name, None, None, foreign, requested=False))
+            continue
         one = _emit_one(campaign, planned, name, spacing, listen, why)
         note = remark(name, robot) if one.folder and unsaid else ""
         made.append(replace(one, requested=name in request.targets, note=note))
@@ -162,6 +166,18 @@ def unlimited(name: str, programs: Sequence[CheckedPlan]) -> str:
         f"of {', '.join(joints)}, so nothing proves that drives can follow; state it for all joints, as "
         "acceleration_deg_s2 = 300.0 under [limits] of campaign.toml, and design again; or emit on purpose with "
         f"--allow {UNKNOWN_LIMITS}, which page and manifest will state"
+    )
+
+
+def other_makers(name: str, robot: Robot) -> str:
+    """Say why "all" leaves a target out: the robot's file states another maker's controller; "" where it does not."""
+    makers = {key: target.controller or key for key in registry.NAMES if (target := registry.target(key)).makers}
+    stated = [key for key in dict.fromkeys(makers.values()) if key in robot.controllers]
+    if name not in makers or not stated or makers[name] in stated or name.partition("-")[0] in stated:
+        return ""
+    return (
+        f"{name}: left out: {robot.name} is driven by {', '.join(stated)}, as [controllers.{stated[0]}] of its file "
+        f"states; ask for --target {name} by its name if it drives this arm as well"
     )
 
 
@@ -383,7 +399,8 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
     if not made:
         raise ExcitorError("; ".join(notes) or f"{campaign.folder / FILE}: has no runs; design the campaign first")
     no_go = no_go_reasons(design)
-    made = [replace(one, plan=replace(one.plan, no_go=no_go)) for one in made]
+    site = campaign.content.site.model_dump()
+    made = [replace(one, plan=replace(one.plan, no_go=no_go, site=site)) for one in made]
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 

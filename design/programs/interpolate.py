@@ -375,6 +375,7 @@ PERIOD_SAMPLES = 2003  # of a period: a prime, so that they do not fall on the s
 _STEP = 0.01  # s, between the samples that are looked at, or
 _PER_CYCLE = 100  # samples of the highest harmonic's: a peak between two is less than 0.05 % higher
 _CLOCK = 1e-6  # s: rounding of times
+_STOPPED = 0.02  # rad/s or m/s of a plan that count as standing
 
 
 def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constraints) -> Iterator[str]:
@@ -551,6 +552,10 @@ def _stretch(plan: Plan, target: Target, stretch: Stretch, step: float) -> Itera
         yield from _corners(plan, target, stretch)
     else:
         yield from _times(plan, stretch, step)
+        if stretch.name == "main" and stretch.stops is not None and len(stretch.stops):
+            moves = np.abs(plan.body.at(np.minimum(stretch.stops, plan.body.duration), 1)).max(axis=1)
+            if moves.max() > _STOPPED:
+                yield f"main: stops at {stretch.stops[moves.argmax()]:.6g} s, where the plan moves"
         yield from _positions(plan, target, stretch)
         yield from _derivatives(plan, target, stretch)
 

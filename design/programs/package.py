@@ -1,7 +1,7 @@
 """Programs of a campaign for one controller, the clients that run them, and a page for whoever stands at the robot."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,7 +109,12 @@ _REFUSED = {
     "mode": "the controller is not in the mode that the program needs",
     "home": "the robot does not stand at the home pose, within 0.5 degrees (1 mm)",
     "payload": "the payload set in the controller is not the plan's",
+    "drive": "a drive, or the robot, reports an error",
+    "cycle": "the control step is none that the run is written for",
+    "logger": "the logger runs already, or does not start",
 }
+_DOES = {"slows": "it slows down along its path", "ends": "it commands no more, and the controller stops"}
+_NAMED = {"T_ROB1": "task", "EXCITOR.XML": "trace", "59152": "port"}  # on pages, unless [site] states another
 _UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the poses)")
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
@@ -150,11 +155,23 @@ def operator_page(made: "Package") -> str:
                 if refusal != "payload" or any(program.plan.payload is not None for program in made.programs)
             ),
         ),
+        _section("It stops by itself, and never goes on, where", tuple(_watched(target))),
         _section("The log", target.logging),
         _section("What identification must do", (target.advice,) if target.advice else ()),
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    for word, key in _NAMED.items():
+        text = text.replace(word, str(plan.site.get(key, word)))
+    return text
+
+
+def _watched(target: Target) -> Iterator[str]:
+    """List what a program watches while it moves: the last good value, what it does, and how soon."""
+    for each in target.conditions.values():
+        if each.does:
+            limit = f" (good up to {each.limit:g} {each.unit})" if each.limit else ""
+            yield f"{each.says}{limit}: {_DOES[each.does]}, from {each.within:g} s later at the latest"
 
 
 def _no_go(plan: Plan) -> str:

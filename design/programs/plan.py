@@ -4,9 +4,10 @@ A program consists of motion segments that each begin and end at rest: "out", "m
 stands still for as long as people and loggers need.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,6 +43,9 @@ class Plan:
     no_go: tuple[str, ...] = ()  # why the design is a no-go, where its programs are emitted on purpose all the same
     poses: tuple[str, ...] = ()  # of a first run at reduced speed: what its moves go to, from home; it is all way out
     left_out: tuple[str, ...] = ()  # poses that it does not visit, and why
+    site: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # checked names and numbers of the cell, as [site] states them
     unlimited: tuple[str, ...] = ()  # joints whose acceleration nobody limits, where that was allowed on purpose
 
     @property

@@ -13,6 +13,7 @@ from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import ProgramError, Stretch, file_in, file_text
 
 PATIENCE = 5.0  # s
+STILL = 1.0  # s that the robot stands between two stretches
 Client = TypeVar("Client")
 Row = tuple[str, int, int, int, Any]  # stretch, part of it, the part's mark, number of the control step, axes
 
@@ -59,10 +60,14 @@ def streamed(rows: Iterable[Row], step: float) -> tuple[tuple[Stretch, ...], tup
     found: dict[str, list[Any]] = {name: [] for name in Stretches}
     for name, *row in rows:
         found.get(name, []).append(row)
-    stretches, marks = [], []
+    stretches, marks, ended = [], [], None
     for name in Stretches:
         if not found[name]:
             continue
+        begun = found[name][0][2]
+        if ended is not None and (begun - ended) * step < STILL - 1e-6:
+            raise ProgramError("client", None, f"stands still for {(begun - ended) * step:.3g} s before {name!r}")
+        ended = found[name][-1][2]
         part, mark, number, axes = (np.array(column) for column in zip(*found[name], strict=True))
         t = (number - number[0]) * step
         stretches.append(Stretch(name, "commands", t, axes))

@@ -8,7 +8,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -26,14 +26,47 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Timing = Literal["A", "B", "C"]  # evaluated at servo rate; time-stamped table; way-points, time only approximate
-Refusal = Literal["override", "mode", "home", "payload"]
-
+Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger"]
 
 _JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be
 
 
 class CannotDrive(ExcitorError):
     """A controller that cannot run what is planned, with the reason and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold, with the last value that is good; what follows in motion where it is broken, and how soon."""
+
+    limit: float
+    unit: Literal["%", "deg", "kg", "packets", "ms", "s", "flag"] = "flag"  # packets in a row; a flag is 0 where good
+    does: Literal["", "slows", "ends"] = ""  # slows down along the path; or commands no more: the controller stops
+    within: float = 0.0  # s until that begins
+    says: str = ""  # for the operator's page
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """A value just inside of the limit, and one just outside; sliders and counters know whole numbers."""
+        if self.unit == "%":
+            return self.limit, self.limit - 1.0
+        if self.unit in ("packets", "ms", "flag"):
+            return self.limit, self.limit + 1.0
+        off = 0.05 if self.unit == "kg" else 0.02  # a controller's own tool may weigh a gram
+        return (1.0 - off) * self.limit, (1.0 + off) * self.limit
+
+
+AT_HOME = 0.5, 1.0  # deg, mm: how far from home an axis may be at the start
+LOAD_SLACK = 0.05  # kg, between the payload that is planned and what the controller has been told
+STARTS: Mapping[str, Condition] = {  # before anything moves, unless a target states its own
+    "override": Condition(100.0, "%"),
+    "mode": Condition(0.0),
+    "home": Condition(AT_HOME[0], "deg"),
+    "payload": Condition(LOAD_SLACK, "kg"),
+    "drive": Condition(0.0),
+    "cycle": Condition(0.0),
+    "logger": Condition(0.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +103,17 @@ class Target:
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
+    makers: bool = False  # whether it drives its maker's arms alone, which state it under [controllers]
     poses: bool = False  # whether it writes a first run at reduced speed
     first_run: str = ""  # what the operator must know of that program
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
-    aborts: tuple[Refusal, ...] = ()  # what ends a run on its way as well, proven by running the program into it
+    conditions: Mapping[str, Condition] = field(default_factory=dict)  # with thresholds of their own, or kept in motion
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what shapes the motion beside it; executors hold it
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
+
+    def condition(self, name: str) -> Condition:
+        """Find a condition of the program, by name."""
+        return self.conditions.get(name) or STARTS[name]
 
 
 def stated(file: str, name: str, **own: Any) -> Target:
@@ -82,7 +121,8 @@ def stated(file: str, name: str, **own: Any) -> Target:
     data = tomllib.loads(file_text(file))[name]
     data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     reserved = frozenset(data.get("reserved", "").split())
-    return Target(**{"name": name, "sine_unit": None, **data, "reserved": reserved, **own})
+    conditions = {key: Condition(**value) for key, value in data.get("conditions", {}).items()}
+    return Target(**{"name": name, "sine_unit": None, **data, "reserved": reserved, "conditions": conditions, **own})
 
 
 @cache
@@ -201,6 +241,16 @@ def file_in(files: Mapping[str, str], file: str) -> str:
     return files[file]
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A condition's value that is met from a time of a stretch on, or before anything moves."""
+
+    name: str
+    value: float
+    after: float = 0.0  # s into the stretch
+    stretch: StretchName | Literal["start"] = "main"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
     """State of the controller that a program runs on; axes in its own units."""
@@ -213,10 +263,36 @@ class Machine:
     names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
     top: FloatArray | None = None  # (n_axes,), per s: speeds of axes at 100 %; None: unknown
-    later: tuple[float, float] | None = None  # s into the main stretch, and the override from then on
+    events: tuple[Event, ...] = ()  # beside the state above
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the target's record states
 
     def __post_init__(self) -> None:
         freeze(self, axes="n_axes")
+
+    def strange(self, name: str, value: Any) -> str:
+        """Say that a setting is not the one that the target's record states; empty where it is, or none is stated."""
+        stated = self.settings.get(name, value)
+        same = stated == value
+        if isinstance(stated, int | float) and isinstance(value, int | float):
+            same = abs(stated - value) <= 1e-6 * abs(stated)  # as a controller's single precision has it
+        return "" if same else f"{name} is {value}, the target's record states {stated}"
+
+    def at_start(self, name: str) -> float:
+        """Value of a condition before anything moves; 0 where nothing is said."""
+        return next((event.value for event in self.events if event.name == name and event.stretch == "start"), 0.0)
+
+
+class Mishaps:
+    """Events of a program's motion, each handed out once, when it is due."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.waiting = [event for event in events if event.stretch != "start"]
+
+    def due(self, stretch: str, t: float) -> list[Event]:
+        """List the events that are due t seconds into a stretch and have not been handed out."""
+        found = [event for event in self.waiting if event.stretch == stretch and t >= event.after - 1e-9]
+        self.waiting = [event for event in self.waiting if event not in found]
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -235,6 +311,7 @@ class Stretch:
     rates: FloatArray | None = None  # (n, n_axes), where the program states them: per s
     accelerations: FloatArray | None = None
     interpolation: str = ""  # of points: "quintic", "cubic", "spline", "blend"
+    stops: FloatArray | None = None  # s: when way-points are not passed, but stopped at; None: unknown
 
     def __post_init__(self) -> None:
         sizes = freeze(self, t="n", axes="n n_axes")

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.motion import Run
 from excitor.design.programs import poses
+from excitor.design.programs.facts import STEEPEST
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,
@@ -15,28 +17,35 @@ from excitor.design.programs.interpolate import (
     spacing_for,
     worst_position,
 )
-from excitor.design.programs.plan import Plan
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.target import (
+    AT_HOME,
     CannotDrive,
+    Event,
     Execution,
     Executor,
     Machine,
     ProgramError,
     Refusal,
+    Stretch,
     Target,
     axes_of,
     fitting_steps,
     from_axes,
     to_axes,
+    units,
 )
 from excitor.design.programs.way_points import top_speeds
+from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Motion
 
-_AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
-_NEAR = np.radians(0.4), 8e-4  # rad, m: from home, where a program starts all the same, and goes home first
-_TOO_HEAVY = 1.0  # kg more than planned
 SLOWED = 0.5  # share to which the speed slider falls in the middle of a run
-DETECTION = 0.3  # s until a program notices
+DETECTION = 0.3  # s until a program notices that
+LATER = 0.05  # s by which it may take longer than stated
+STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
+_GRID = 1e-3  # s between the points of a path that commands are looked for at
+_NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
+_EARLY = 5.0  # s of a run in which verify lets something happen
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
@@ -74,8 +83,8 @@ def verify(
     """Run a program at every step time it may meet, and in every situation it must refuse."""
     problems = list(_texts(target, files))
     nominal: Execution | None = None
-    for step in fitting_steps(plan, target):
-        machine = _near_home(plan, target, step)
+    for k, step in enumerate(fitting_steps(plan, target)):
+        machine = just_inside(plan, target, step, (-1.0) ** k)
         try:
             execution = executor.execute(files, name, machine)
         except ProgramError as error:
@@ -88,7 +97,7 @@ def verify(
         nominal = nominal or execution
     if nominal is not None:
         problems += _refusals(plan, target, executor, files, name)
-        problems += (_any_speed if plan.poses else _aborts)(plan, target, executor, files, name)
+        problems += (_any_speed if plan.poses else aborts)(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
     if nominal is None or problems:
         worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
@@ -130,17 +139,28 @@ def _machine(plan: Plan, target: Target, step: float) -> Machine:
         top = top_speeds(plan.robot, target)
     except CannotDrive:
         top = None  # a joint's is unknown
-    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names, top=top)
+    home, told = to_axes(plan.robot, target, plan.home), plan.payload or 0.0
+    return Machine(home, step, payload=told, names=names, top=top, settings={**target.settings, **plan.site})
 
 
-def _near_home(plan: Plan, target: Target, step: float) -> Machine:
-    """Machine with the robot near home, off by a small angle or length, as programs usually find it."""
+def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> Machine:
+    """Machine just inside of every threshold of the start: axes off home by turns, a payload that is too heavy."""
     machine = _machine(plan, target, step)
-    if "home" not in target.refuses:
-        return machine
-    off = np.where(plan.robot.mechanism.prismatic, _NEAR[1], _NEAR[0])
-    coupled = np.abs(axes_of(plan.robot, target).matrix).sum(axis=1).max()  # an axis may add up several joints
-    return replace(machine, axes=to_axes(plan.robot, target, plan.home + off / max(1.0, coupled)))
+    good = {name: target.condition(name).sides[0] for name in target.refuses}
+    if "home" in good:
+        signs = side * np.where(np.arange(len(machine.axes)) % 2, -1.0, 1.0)
+        machine = replace(machine, axes=machine.axes + signs * _off_home(plan, target, good["home"]))
+    if "payload" in good and plan.payload is not None:
+        machine = replace(machine, payload=machine.payload + good["payload"])
+    return replace(
+        machine, events=tuple(Event(name, x, stretch="start") for name, x in good.items() if name == "logger")
+    )
+
+
+def _off_home(plan: Plan, target: Target, degrees: float) -> FloatArray:
+    """Write a distance from home in each axis' own unit; a sliding one is off by as many twice as many mm."""
+    slides = plan.robot.mechanism.prismatic
+    return np.where(slides, degrees / AT_HOME[0] * 1e-3 * AT_HOME[1], np.radians(degrees)) * units(plan.robot, target)
 
 
 def _any_speed(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
@@ -177,85 +197,183 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
     for refusal, machine, situation in _situations(plan, target):
-        if plan.poses and (refusal == "override" or (refusal == "mode" and target.manual)):
-            continue
-        if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
+        free = {
+            "override",
+            "logger",
+            *(("cycle",) if target.name == "urscript" else ()),
+            *(("mode",) if target.manual else ()),
+        }
+        if (plan.poses and refusal in free) or (refusal == "payload" and plan.payload is None):
             continue
         try:
             execution = executor.execute(files, name, machine)
         except ProgramError as error:
             yield f"with {situation} the program fails rather than refuses: {error}"
             continue
-        if execution.stretches:
+        if any(one.name == "main" or refusal != "logger" for one in execution.stretches):
             yield f"with {situation} the program moves the robot; it must refuse"
         elif not execution.halted:
             yield f"with {situation} the program ends without a message; it must state why it does not start"
 
 
-def _aborts(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
-    """Run the program into each of its aborts, in the middle of the run; yield a sentence for each failure."""
-    if "override" not in target.aborts:
-        return
-    after = 0.5 * plan.body.duration
-    machine = _machine(plan, target, fitting_steps(plan, target)[0])
-    try:
-        execution = executor.execute(files, name, replace(machine, later=(after, SLOWED)))
-    except ProgramError as error:
-        yield f"where the speed slider falls to {100 * SLOWED:g} % the program fails rather than stops: {error}"
-        return
-    for problem in abort_problems(plan, target, execution, after):
-        yield f"where the speed slider falls to {100 * SLOWED:g} % {problem}"
-
-
-def abort_problems(
-    plan: Plan, target: Target, execution: Execution, after: float, share: float = SLOWED
+def aborts(
+    plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str, moments: int = 0
 ) -> Iterator[str]:
-    """Check that a run whose override falls to `share` after some seconds ends in time, on its path, at rest for good.
+    """Run a program to both sides of what it watches in motion; yield a sentence for each failure.
+
+    It runs on with all conditions just inside; just outside of each it stops: `moments` of them at random, over all
+    stretches, or 0 for each condition once, where the run is fast.
+    """
+    watched = {key: each for key, each in target.conditions.items() if each.does}
+    if not watched:
+        return
+    machine = just_inside(plan, target, fitting_steps(plan, target)[0])
+    events = tuple(
+        Event(key, each.sides[0], (k + 1) / (len(watched) + 1) * plan.body.duration)
+        for k, (key, each) in enumerate(watched.items())
+    )
+    inside = replace(machine, events=(*machine.events, *events))
+    try:
+        execution = executor.execute(files, name, inside)
+        off = worst_position(plan, target, execution)
+        why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
+        if why or execution.stretches[-1].name != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1]:
+            yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
+    except ProgramError as error:
+        yield f"with all that it watches just inside of its limits the program fails: {error}"
+    for event in [*_outside(plan, target, moments, np.random.default_rng(moments))]:
+        unit = watched[event.name].unit
+        what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
+        try:
+            execution = executor.execute(files, name, replace(machine, events=(*machine.events, event)))
+        except ProgramError as error:
+            yield f"{what}, the program fails rather than stops: {error}"
+            continue
+        yield from (f"{what}, {problem}" for problem in abort_problems(plan, target, execution, event))
+
+
+def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator) -> Iterator[Event]:
+    """List events just outside of the limits; a slider falls to half as well, and a stop at low speed has a floor."""
+    watched = {key: each for key, each in target.conditions.items() if each.does}
+    stretches = [name for name in Stretches if plan.stretch(name).duration > 0.0]
+    t = np.linspace(0.0, min(plan.body.duration, _EARLY), 400)[1:-1]
+    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
+    fast = float(t[speeds.argmax()])
+    if target.stop_braking and not moments:
+        slow = float(t[np.abs(speeds - 0.4 * target.stop_s * target.stop_braking / STEEPEST).argmin()])
+        yield from (Event(key, each.sides[1], slow) for key, each in [*watched.items()][-1:])
+    for key, each in watched.items():
+        values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
+        if not moments:
+            yield from (Event(key, value, fast) for value in values[-1:])
+        for k in range(moments):
+            stretch = stretches[int(rng.integers(len(stretches)))]
+            latest = each.within + 0.4 if values[k % len(values)] == each.sides[1] else 2.0 * DETECTION
+            length = plan.stretch(stretch).duration - latest / (0.5 if key == "override" else 1.0)
+            if length > 0.0:
+                yield Event(key, values[k % len(values)], float(rng.uniform(0.0, length)), stretch)
+
+
+def abort_problems(plan: Plan, target: Target, execution: Execution, event: Event) -> Iterator[str]:
+    """Check that a program ends in time on its path, slowing down as stated, and stays at rest for good.
 
     Each command must be near the planned path, never behind the one before it, at a pace that only falls.
     """
     if not execution.halted:
         yield "the program goes on"
         return
-    main = next((stretch for stretch in execution.stretches if stretch.name == "main"), None)
-    if main is None or execution.stretches[-1] is not main:
-        yield "the program still moves the robot home"
+    stretch = next((one for one in execution.stretches if one.name == event.stretch), None)
+    if stretch is None or execution.stretches[-1] is not stretch:
+        last = execution.stretches[-1].name if execution.stretches else ""
+        yield f"the program still moves the robot{' home' * (last == 'back')}" if last else "nothing has moved before"
         return
-    late = main.t[-1] - after
-    if late > (DETECTION + target.stop_s) / share:
+    condition = target.condition(event.name)
+    halved = event.name == "override" and event.value <= 100.0 * SLOWED
+    within = (min(condition.within, DETECTION) if halved else condition.within) + LATER
+    share = 0.01 * event.value if event.name == "override" and target.timing == "A" and condition.within > 0.1 else 1.0
+    if condition.does == "ends":
+        if stretch.t[-1] > event.after + within + 1e-6:
+            yield f"commands come for {stretch.t[-1] - event.after:.2f} s more"
+        return
+    yield from _slowing(plan, target, stretch, event.after, (within, share, event.name == "packets"))
+
+
+def _slowing(
+    plan: Plan, target: Target, stretch: Stretch, after: float, slow: tuple[float, float, bool]
+) -> Iterator[str]:
+    """Follow the commands along the planned path.
+
+    `slow`: s until the stop must begin, share of the speed until then, and whether commands may be held until then.
+    """
+    run, (within, share, held) = plan.stretch(stretch.name), slow
+    q, gaps = from_axes(plan.robot, target, stretch.axes), np.diff(stretch.t)
+    speeds = np.abs(run.at(np.linspace(after, after + within, 50), 1)).max(axis=1)
+    stops = [
+        STEEPEST * float(x) / target.stop_braking if target.stop_braking else 0.0 for x in np.sort(speeds)[[0, -1]]
+    ]
+    least, most = (max(target.stop_s, stop) for stop in stops)
+    moves = np.flatnonzero(np.abs(np.diff(q, axis=0)).max(axis=1) > 1e-3 * RESTING * gaps)
+    late = float(stretch.t[moves[-1] + 1]) - after if moves.size else 0.0
+    if late > (within + most) / share:
         yield f"the robot moves on for {late:.2f} s"
-    q, step = from_axes(plan.robot, target, main.axes), float(np.diff(main.t).min())
-    begin = int(np.searchsorted(main.t, after))
-    u, pace = float(main.t[begin - 1]), 1.0
-    for k, wanted in enumerate(q[begin:], start=begin):
-        last = u
-        for _ in range(2):  # Newton steps to the nearest point of the path, ahead
-            here, rate = (plan.body.at(np.array([u]), order)[0] for order in (0, 1))
-            u += float((wanted - here) @ rate) / max(float(rate @ rate), 1e-12)
-            u = float(np.clip(u, last, min(last + 2.0 * step, plan.body.duration)))
-        off = float(np.abs(wanted - plan.body.at(np.array([u]))[0]).max())
-        if off > NEAR_PATH:
-            yield f"it leaves its path by {off:.2g} rad or m, {main.t[k]:.3f} s into the run"
+    part = slice(max(1, int(np.searchsorted(stretch.t, after))), (int(moves[-1]) if moves.size else 0) + 3)
+    u, off, rate = _on_path(run, q[part], stretch.t[part], (after - 0.1, after + within + most + 0.1))
+    if u.size and off.max() > NEAR_PATH:
+        yield f"it leaves its path by {off.max():.2g} rad or m, {stretch.t[part][off.argmax()]:.3f} s into the run"
+        return
+    pace, fell = 1.0, False
+    for k in np.flatnonzero(np.minimum(rate[1:], rate[:-1]) > MOVING) + 1:
+        taken = float(gaps[part][k - 1] if held else gaps.min())  # a slider makes some commands take longer
+        new, at = float(u[k] - u[k - 1]) / taken, float(stretch.t[part][k])
+        if (not held or at > after + within) and (new > pace + UNEVEN or new < -UNEVEN):
+            yield f"it {'speeds up again' if new > 0.0 else 'goes back'}, {at:.3f} s into the run"
             return
-        if float(np.abs(rate).max()) > MOVING:
-            if (u - last) / step > pace + UNEVEN:
-                yield f"it speeds up again, {main.t[k]:.3f} s into the run"
-                return
-            pace = (u - last) / step
-    last_speed = float(np.abs(np.diff(q[-3:], axis=0)).max()) / step
-    if last_speed > RESTING:
+        fell = fell or new < share * (1.0 - UNEVEN)
+        pace = 1.0 if held and at <= after + within else min(new, 1.0)
+    last_speed = float((np.abs(np.diff(q[-3:], axis=0)).max(axis=1) / gaps[-2:]).max())
+    if last_speed > max(RESTING, 0.005 * float(speeds.max())):
         yield f"it is at {last_speed:.2g} rad/s or m/s when it gives up"
+    passed = float(u[-1]) - after if u.size else 0.0
+    low, high = 0.5 * least * (1.0 - STRETCHED) - 2.0 * float(gaps.min()), within + 0.5 * most * (1.0 + STRETCHED)
+    if fell and not low <= passed <= high:
+        yield f"it passes {passed:.3f} s of its path before it stops, stated is a stop of {most:.3g} s"
+
+
+def _on_path(
+    run: Run, q: FloatArray, t: FloatArray, span: tuple[float, float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Find for each command the time of the path's nearest point, how far it is, and the path's speed there."""
+    grid = np.arange(max(0.0, span[0]), min(run.duration, span[1]) + _GRID, _GRID)
+    path = run.at(np.minimum(grid, run.duration))
+    rows = zip(q, t, strict=True)
+    u = np.array([grid[(np.abs(path - at).max(axis=1) + _NEARER * np.abs(grid - now)).argmin()] for at, now in rows])
+    for _ in range(2):  # Newton steps
+        here, rate = run.at(u), run.at(u, 1)
+        step = ((q - here) * rate).sum(axis=1) / np.maximum((rate * rate).sum(axis=1), 1e-9)
+        u = np.clip(u + np.clip(step, -_GRID, _GRID), 0.0, run.duration)
+    return u, np.abs(run.at(u) - q).max(axis=1), np.abs(run.at(u, 1)).max(axis=1)
 
 
 def _situations(plan: Plan, target: Target) -> Iterator[tuple[Refusal, Machine, str]]:
-    """List controllers and robots in states in which nothing may move; each joint alone may be away from home."""
+    """List controllers just outside of each threshold, in which nothing may move; each axis alone is away from home."""
     good = _machine(plan, target, fitting_steps(plan, target)[0])
-    yield "override", replace(good, override=0.5), "the speed slider at 50 %"
-    yield "mode", replace(good, automatic=False), "the wrong mode"
-    yield "payload", replace(good, payload=good.payload + _TOO_HEAVY), "another payload"
-    for j, joint in enumerate(plan.robot.joint_names):
+    bad = {name: target.condition(name).sides[1] for name in target.refuses}
+    for name in target.refuses:
+        if name == "override":
+            yield name, replace(good, override=0.01 * bad[name]), f"the speed slider at {bad[name]:g} %"
+        elif name == "mode":
+            yield name, replace(good, automatic=False), "the wrong mode"
+        elif name == "payload":
+            for side in (1.0, -1.0) if good.payload > bad[name] else (1.0,):
+                yield name, replace(good, payload=good.payload + side * bad[name]), "another payload"
+        elif name == "cycle":
+            yield name, replace(good, step=1.37 * good.step), "another control step"
+        elif name != "home":
+            event = Event(name, bad[name], stretch="start")
+            yield name, replace(good, events=(event,)), f"{name} of {bad[name]:g} {target.condition(name).unit}"
+    for j, axis in enumerate(axes_of(plan.robot, target).names if "home" in bad else ()):
         for side in (1.0, -1.0):
-            q = plan.home.copy()
-            q[j] += side * _AWAY
-            away = replace(good, axes=to_axes(plan.robot, target, q))
-            yield "home", away, f"joint {joint} {5.0 * side:+g} degrees ({87 * side:+g} mm) from home"
+            axes = good.axes.copy()
+            axes[j] += side * _off_home(plan, target, bad["home"])[j]
+            words = f"axis {axis} {side * bad['home']:+g} degrees ({2.0 * side * bad['home']:+g} mm) from home"
+            yield "home", replace(good, axes=axes), words

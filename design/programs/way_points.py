@@ -84,11 +84,6 @@ def top_speeds(robot: Robot, target: Target) -> FloatArray:
     return np.asarray(top)
 
 
-def home_margins(robot: Robot, target: Target) -> FloatArray:
-    """Tolerance of each axis about home, (n_axes,), in deg: 0.5 deg of each joint."""
-    return np.asarray(0.5 * np.abs(axes_of(robot, target).matrix).sum(axis=1))
-
-
 def way(plan: Plan, target: Target, speeds: Speeds, *, back: bool) -> tuple[Leg | Rest, ...]:
     """Make the way out or back: a single move for every line."""
     axes = in_axes(plan, target)

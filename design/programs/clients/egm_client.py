@@ -40,7 +40,7 @@ HOLDING = 0.5  # s of standing still, before the client falls silent
 AT_HOME = 0.5  # deg: how far from home the robot may stand at the start
 TRACKING = 3.0  # deg by which a joint may be off all that it was told in the last LAG packets
 LAG = 50
-GAP = 5  # packets that may be missing in a row
+GAP = 5  # steps from a packet to the next that comes, at most: one less may be missing in a row
 SILENCE = 0.1  # s without a packet that can be read
 OUT, BACK, END, WARM_UP, MEASURED = 1, 6, 7, 100, 1000  # marks, as in the programs of other controllers
 
@@ -71,9 +71,9 @@ class EgmClient:
         self._firsts = [first for first, _ in self.parts]
         self._marks = [t for t, _ in run.marks]
         self._offset = [0.0] * len(run.home)
-        self._first = self._last = self._count = 0
+        self._first = self._last = self.steps = 0
         self._window = (0, 0)  # packet and ms, since when the controller's clock is watched
-        self._told: deque[list[float]] = deque(maxlen=LAG)
+        self.told: deque[list[float]] = deque(maxlen=LAG)
         self._slow: tuple[float, int] | None = None  # step at which a stop began, and packets since
 
     def answer(self, packet: bytes, now: float) -> bytes | None:
@@ -101,15 +101,15 @@ class EgmClient:
         if self.state == "stopped":
             return None
         self.state = state
-        self.rows.append((self._count, now, state, mark, position, packet))
-        self._told.append(position)
+        self.rows.append((self.steps, now, state, mark, position, packet))
+        self.told.append(position)
         reply: bytes = command(robot.sequence, robot.ms, position)
         return reply
 
     def stop(self, reason: str) -> None:
         """Slow down along the path, stand, and fall silent for good."""
         if self._slow is None and self.state not in ("waiting", "done", "stopped"):
-            self.reason, self._slow = reason, (float(self._count), 0)
+            self.reason, self._slow = reason, (float(self.steps), 0)
         elif self.state == "waiting":
             self.silent(reason)
 
@@ -152,22 +152,22 @@ class EgmClient:
             return True
         elif ahead > self.gap:
             self.stop(f"{ahead - 1} packets of the controller were lost in a row")
-            self._slow = (float(self._count), 1)
+            self._slow = (float(self.steps), 1)
         elif not self._clock_agrees(robot):
             self.stop(f"the controller's packets are not {1e3 * STEP:g} ms apart; set SampleRate to {1e3 * STEP:g}")
-            self._slow = (float(self._count), 1)
+            self._slow = (float(self.steps), 1)
         elif away := self._lost(robot):
             self.stop(away)
-            self._slow = (float(self._count), 1)
+            self._slow = (float(self.steps), 1)
         if self._slow is None:
-            self._count = _difference(robot.sequence, self._first)
+            self.steps = _difference(robot.sequence, self._first)
         return True
 
     def _lost(self, robot: Robot) -> str:
         """Say which joint is far from all that it was told lately; how late a joint follows is the controller's."""
         for k, (name, q) in enumerate(zip(self.run.axes, robot.position, strict=True)):
-            if self._told and not abs(q - self._told[-1][k]) <= self.tracking:
-                told = [pose[k] for pose in self._told]
+            if self.told and not abs(q - self.told[-1][k]) <= self.tracking:
+                told = [pose[k] for pose in self.told]
                 off = max(min(told) - q, q - max(told))
                 if not off <= self.tracking:
                     return f"{name} is {off:.2f} deg off what it is told, allowed is {self.tracking:g} deg"
@@ -178,12 +178,12 @@ class EgmClient:
         n, ms = _difference(robot.sequence, self._window[0]), _difference(robot.ms, self._window[1])
         if n * STEP >= 1.0:
             self._window = (robot.sequence, robot.ms)
-        return abs(1e-3 * ms - n * STEP) <= (self.gap + 1) * STEP
+        return abs(ms - 1e3 * n * STEP) < 1e3 * (self.gap + 1) * STEP - 0.5
 
     def _moment(self) -> float:
         """Tell the step of the run that is due; its clock slows down when the client stops."""
         if self._slow is None:
-            return float(self._count)
+            return float(self.steps)
         begin, n = self._slow
         u = min(n * STEP / SLOWING, 1.0)
         if n * STEP > SLOWING + HOLDING:
@@ -300,7 +300,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Stream a run to an ABB controller by EGM.")
     parser.add_argument("run", help="the run's .json file")
     parser.add_argument("--port", type=int, default=PORT, help=f"UDP port to listen at ({PORT})")
-    parser.add_argument("--gap", type=int, default=GAP, help=f"packets that may be missing in a row ({GAP})")
+    parser.add_argument("--gap", type=int, default=GAP, help=f"steps to the next packet, at most ({GAP})")
     parser.add_argument("--tracking", type=float, default=TRACKING, help="deg that a joint may be off what it is told")
     parser.add_argument("--torque-field", type=int, default=0, help="number of torqueRef in your egm.proto, to log it")
     parser.add_argument("--log", default=None, help="CSV file to write; it must not exist")

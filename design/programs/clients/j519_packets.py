@@ -10,7 +10,7 @@ STATUS = {202: 388, 204: 416}  # packet type -> bytes
 WAITING, READY = 1, 4  # status bits
 AXES = 6
 _JOINT_ANGLES = 0xFFFF  # style of the data in a command; with 0 they would be X, Y, Z, W, P, R
-_ERROR, _PENDANT, _EMERGENCY = 1, 2, 4  # bits of the robot's status
+ERROR, PENDANT, EMERGENCY = 1, 2, 4  # bits of the robot's status
 
 HEAD = struct.Struct(">II")
 _REQUEST = struct.Struct(">IIII")
@@ -37,11 +37,11 @@ class Status:
     @property
     def trouble(self) -> str:
         """Say what keeps the robot from moving; empty where nothing does."""
-        if self.robot & _EMERGENCY:
+        if self.robot & EMERGENCY:
             return "the emergency stop is pressed"
-        if self.robot & _ERROR:
+        if self.robot & ERROR:
             return "the controller is in error; read its alarm"
-        return "the teach pendant is enabled; switch it off" if self.robot & _PENDANT else ""
+        return "the teach pendant is enabled; switch it off" if self.robot & PENDANT else ""
 
 
 def stop(version: int = VERSION) -> bytes:

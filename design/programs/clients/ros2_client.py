@@ -86,6 +86,13 @@ def _full_speed(scaling: float | None) -> None:
         raise Refused(f"the robot runs at {100.0 * scaling:.0f} % of its speed; put the speed slider to 100 %")
 
 
+def slowed(program: Program, scaling: float | None) -> str:
+    """Say why a movement must be cancelled; empty where it may go on."""
+    if program.any_speed or scaling is None or scaling >= FULL_SPEED:
+        return ""
+    return f"the robot was slowed down to {100.0 * scaling:.0f} % of its speed"
+
+
 def conduct(
     robot: RobotLike,
     program: Program,
@@ -243,8 +250,8 @@ class RosRobot:
             self.ros.spin_until_future_complete(self.node, result, timeout_sec=0.05)
             if self.program.any_speed:
                 end = self._now() + longest  # at whatever speed
-            elif self._scaling is not None and not self._scaling >= FULL_SPEED:
-                raise _Cancelled(f"the robot was slowed down to {100.0 * self._scaling:.0f} % of its speed")
+            if why := slowed(self.program, self._scaling):
+                raise _Cancelled(why)
             if self._now() > end:
                 raise _Cancelled("the controller does not end")
         status, ended = result.result().status, result.result().result

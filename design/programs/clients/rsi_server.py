@@ -78,7 +78,7 @@ class RsiServer:
         if len(run.axes) != 6 or set(run.units) != {"deg"}:
             raise ValueError("RSI corrects six axes in degrees; emit the run for krl-rsi")
         self.run = run
-        self.gap = gap  # steps that may be missing, or late, in a row
+        self.gap = gap  # steps to the next packet, at most; or late ones in a row
         self.slowing = slowing  # s in which the run's clock comes to a stop
         self.silence = silence  # s
         self.tracking = tracking  # deg
@@ -87,6 +87,7 @@ class RsiServer:
         self.stretch = ""
         self.mark = 0
         self.time = 0.0  # s of the run's clock; it slows down when the server stops
+        self.elapsed = 0.0  # s of the present stretch, by that clock
         self.rows: list[tuple[Any, ...]] = []
         self.malformed = self.strangers = 0  # packets that were not answered
         self._parts = self._timeline()
@@ -94,7 +95,7 @@ class RsiServer:
         self._heard = 0.0  # s of our clock
         self._step = SLOWEST  # ms, until packets show a faster one
         self._delay = self._late = 0
-        self._told: deque[tuple[int, list[float]]] = deque()  # ms of the controller's clock, pose
+        self.told: deque[tuple[int, list[float]]] = deque()  # ms of the controller's clock, pose
         self._stopped = (0, 0.0)  # ms of the controller's clock and s of the run's when the server began to stop
         self._eased = 0.0  # share of `slowing` that has passed since; it never falls
 
@@ -111,7 +112,7 @@ class RsiServer:
         self._last, self._heard = max(self._last, packet.ipoc), now
         self._delay = packet.delay
         pose: list[float] = self._pose(packet.ipoc)
-        self._told.append((packet.ipoc, pose))
+        self.told.append((packet.ipoc, pose))
         self.rows.append((packet.ipoc - self._first, self.mark, pose, packet.actual, packet.currents))
         axes = " ".join(
             f'A{k}="{x - home:.9f}"' for k, (x, home) in enumerate(zip(pose, self.run.home, strict=True), 1)
@@ -172,12 +173,12 @@ class RsiServer:
 
         How late an axis follows depends on the controller; inside of the range of late commands it follows.
         """
-        while len(self._told) > 1 and packet.ipoc - self._told[0][0] > LAG:
-            self._told.popleft()
+        while len(self.told) > 1 and packet.ipoc - self.told[0][0] > LAG:
+            self.told.popleft()
         for k, (axis, actual) in enumerate(zip(self.run.axes, packet.actual, strict=True)):
-            if abs(actual - self._told[-1][1][k]) <= self.tracking:
+            if abs(actual - self.told[-1][1][k]) <= self.tracking:
                 continue
-            told = [pose[k] for _, pose in self._told]
+            told = [pose[k] for _, pose in self.told]
             off = max(min(told) - actual, actual - max(told))
             if off > self.tracking:
                 self.stop(f"{axis} is {off:.2f} degrees off what it is told; at most {self.tracking:g} are allowed")
@@ -210,6 +211,7 @@ class RsiServer:
         if self.state == "waiting" and t >= 0.0:
             self.state = "running"
         moving = -1e-9 <= t <= length + 1e-7
+        self.elapsed = t
         self.stretch = stretch if moving else ""
         self.mark = 0 if not moving else {"out": OUT, "back": BACK}.get(stretch) or self.run.mark(t)
         pose: list[float] = self.run.at(stretch, min(max(t, 0.0), length))
@@ -282,7 +284,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Stream a run to a KUKA controller with RSI.")
     parser.add_argument("run", help="the run's .json file")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--gap", type=int, default=5, help="steps that may be missing in a row")
+    parser.add_argument("--gap", type=int, default=5, help="steps to the next packet, at most")
     parser.add_argument(
         "--tracking", type=float, default=TRACKING, help="degrees that an axis may be off what it is told"
     )

@@ -256,6 +256,9 @@ class Controller(Protocol):
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position; speed in %, sec or msec."""
 
+    def hold(self, name: str, value: object) -> None:
+        """Refuse a setting that the target's record does not state."""
+
     def wait(self, seconds: float) -> None:
         """Stand still."""
 
@@ -302,6 +305,7 @@ class Runner:
             "message": lambda x: controller.message(x.parts["text"]),
             "stream": lambda x: controller.stream(x.parts["which"]),
             "remark": lambda x: controller.remark(x.text),
+            "frame": self._frame,
             "override": lambda x: _fail("a program must not change the override"),
         }  # fmt: skip
 
@@ -333,7 +337,13 @@ class Runner:
         if to.startswith("PR") and number_in(to) not in self.registers:
             _fail("the position register was never set")
         pose = self.registers[number_in(to)] if to.startswith("PR") else self.program.positions[number_in(to)]
+        if parts["end"] != "FINE":
+            self.controller.hold("end", parts["end"])
         self.controller.move(pose, speed, parts["unit"], parts["end"] in ("FINE", "CNT0"))
+
+    def _frame(self, statement: Statement) -> None:
+        name, number = re.findall(r"[A-Z_]+|\d+", statement.text)[:2]
+        self.controller.hold({"UTOOL_NUM": "tool", "UFRAME_NUM": "base"}.get(name, name), int(number))
 
     def _jump(self, statement: Statement) -> Any:
         self.next = self.program.targets[self.next - 1]

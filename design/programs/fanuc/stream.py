@@ -22,4 +22,4 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         )
     stream = ("!START THE CLIENT NOW", "IBGN start[1]", "IBGN end[1]")
     code = [*header(plan), *preflight(plan), *stream, *refusals(901, 902)]
-    return {f"{name}.ls": program_text(name, code, []), f"{name}.json": run_json(plan, TARGET)}
+    return {f"{name}.ls": program_text(name, code, [], plan.site), f"{name}.json": run_json(plan, TARGET)}

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from excitor.design.programs.clients.j519_client import STEP, J519Client
+from excitor.design.programs.clients.j519_packets import ERROR, PENDANT
 from excitor.design.programs.fanuc.language import Program, Runner
 from excitor.design.programs.fanuc.tp_controller import Arm, program_of
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import Execution, Machine, ProgramError
+from excitor.design.programs.target import Execution, Machine, Mishaps, ProgramError
 from excitor.robots.arrays import FloatArray
 
 Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late"
@@ -156,19 +157,36 @@ def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = No
     """Exchange packets of client and controller over UDP, period by period, until the client is done."""
     with socket_pair() as (near, far):
         _deliver(client.start(robot.now), near, far, robot, client)
-        sent = 0
+        sent, lost, mishaps = 0, 0, Mishaps(robot.machine.events)
         while client.state not in ("done", "refused"):
             if robot.now > robot.machine.longest:
                 raise ProgramError("client", None, f"the stream takes more than {robot.machine.longest:g} s")
+            lost = max(0, lost - 1) + _meet(robot, client, mishaps)
             status = robot.status()
             sent += 1
-            what = fault(sent) if fault else ""
+            what = "lost" if lost else fault(sent) if fault else ""
             if status is None or what == "lost":
                 _deliver(client.quiet(robot.now), near, far, robot, client)
                 continue
             far.send(status)
             late = 0.4 * robot.machine.step if what == "late" else 0.0
             _deliver(client.answer(near.recv(2048), robot.now + late), near, far, robot, client)
+
+
+def _meet(robot: J519Robot, client: J519Client, mishaps: Mishaps) -> int:
+    """Let the events happen that are due; return how many status packets are lost from now on."""
+    lost = 0
+    robot.slip = 0.0 if robot.machine.events else robot.slip
+    stretch, t, _ = client.steps[min(client.k, len(client.steps) - 1)]
+    for event in mishaps.due(stretch if client.state == "running" else "", t):
+        lost += round(event.value) if event.name == "packets" else 0
+        client.interrupted |= event.name == "stop" and event.value > 0.0
+        robot.scale = 0.01 * event.value if event.name == "override" else robot.scale
+        robot.trouble |= ERROR * (event.name == "drive" and event.value > 0.0)
+        robot.trouble |= PENDANT * (event.name == "mode" and event.value > 0.0)
+        if event.name == "tracking":
+            robot.slip = max(pose[5] for pose in client.told) + event.value - float(robot.joints[5])
+    return lost
 
 
 def _deliver(
@@ -188,17 +206,21 @@ def _deliver(
 
 def _execution(client: J519Client, robot: J519Robot, program: Program) -> Execution:
     """Divide the received commands into motion segments by the client's log of each packet."""
-    if client.message:
+    if client.message and not robot.machine.events:
         raise ProgramError(program.file, None, f"the client gave up: {client.message}")
     if len(client.rows) != len(robot.commands):
         raise ProgramError(program.file, None, "the client's log and the controller's packets differ in number")
     commanded = (command[2] for command in robot.commands)
     steps = enumerate(zip(client.rows, commanded, strict=True))
-    rows = ((str(row[2]), int(str(row[3])), int(str(row[4])), k, q) for k, (row, q) in steps)
+    moved = [str(row[2]) for row in client.rows if row[2] != "stop"]  # what it stops in counts as well
+    rows = (
+        (moved[-1] if row[2] == "stop" else str(row[2]), int(str(row[3])), int(str(row[4])), k, q)
+        for k, (row, q) in steps
+    )
     stretches, marks = streamed(rows, STEP)
     names = [one.name for one in stretches]
     events = [word for name in names for word in (("log on", name, "log off") if name == "main" else (name,))]
-    return Execution(stretches, marks, tuple(events))
+    return Execution(stretches, marks, tuple(events), client.message)
 
 
 _COMMAND = struct.Struct(">IIIBBH9d256x")

@@ -1,22 +1,13 @@
 """FANUC TP programs as ASCII (.ls): way-points with speeds in percent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import CannotDrive, comment, fixed, in_axes, no_go_lines, stated
-from excitor.design.programs.way_points import (
-    Leg,
-    Part,
-    Rest,
-    Speeds,
-    home_margins,
-    rounds,
-    series_legs,
-    top_speeds,
-    way,
-)
+from excitor.design.programs.target import AT_HOME, CannotDrive, comment, fixed, in_axes, no_go_lines, stated
+from excitor.design.programs.way_points import Leg, Part, Rest, Speeds, rounds, series_legs, top_speeds, way
 
 TARGET = stated("fanuc/targets.toml", "fanuc")
 
@@ -43,7 +34,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
             f"{TARGET.name}: run {plan.run!r} takes {len(code)} lines, a program has {TARGET.most_lines} at most; "
             f"choose way-points every {np.ceil(100.0 * need) / 100.0:g} s"
         )
-    return {f"{name}.ls": program_text(name, code, table)}
+    return {f"{name}.ls": program_text(name, code, table, plan.site)}
 
 
 def first_run(plan: Plan, name: str) -> dict[str, str]:
@@ -55,15 +46,15 @@ def first_run(plan: Plan, name: str) -> dict[str, str]:
         share = float((np.abs(move.goal - move.origin) / top).max()) / (move.duration - move.blend)
         table.append(move.goal)
         code.append(f"J P[{len(table)}] {max(1, int(100.0 * share))}% FINE")
-    return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table)}
+    return {f"{name}.ls": program_text(name, [*code, f"{_MARK}={END}", *refusals(903)], table, plan.site)}
 
 
-def program_text(name: str, code: list[str], table: list[np.ndarray]) -> str:
+def program_text(name: str, code: list[str], table: list[np.ndarray], site: Mapping[str, Any]) -> str:
     """Write the file of a program."""
     lines = "".join(f"{k:4d}:  {line} ;\n" for k, line in enumerate(code, 1))
     return (
         f"/PROG  {name.upper()}\n/ATTR\nDEFAULT_GROUP = 1,*,*,*,*;\n/MN\n{lines}/POS\n"
-        f"{''.join(_position(k, pose) for k, pose in enumerate(table, 1))}/END\n"
+        f"{''.join(_position(k, pose, site) for k, pose in enumerate(table, 1))}/END\n"
     )
 
 
@@ -105,16 +96,17 @@ def refusals(*labels: int) -> Iterator[str]:
 
 
 def _at_home(plan: Plan, table: list[np.ndarray]) -> Iterator[str]:
-    home = in_axes(plan, TARGET).home
-    yield from _near(plan, home, 903)
+    home, base, tool = in_axes(plan, TARGET).home, plan.site.get("base", 0), plan.site.get("tool", 1)
+    yield from _near(home, 903)
     table.append(home)
-    yield from ("UFRAME_NUM=0", "UTOOL_NUM=1", "J P[1] 2% FINE")
+    yield from (f"UFRAME_NUM={base}", f"UTOOL_NUM={tool}", "J P[1] 2% FINE")
 
 
-def _near(plan: Plan, pose: np.ndarray, label: int) -> Iterator[str]:
+def _near(pose: np.ndarray, label: int) -> Iterator[str]:
     """Jump to a label unless every axis is near a pose."""
     yield f"{_HERE}=JPOS"
-    for k, (angle, margin) in enumerate(zip(pose, home_margins(plan.robot, TARGET), strict=True), 1):
+    margin = AT_HOME[0]
+    for k, angle in enumerate(pose, 1):
         yield f"{_LOOP}=PR[99,{k}]"
         yield f"IF {_LOOP}<{_signed(angle - margin)},JMP LBL[{label}]"
         yield f"IF {_LOOP}>{_signed(angle + margin)},JMP LBL[{label}]"
@@ -129,7 +121,7 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, [], table)
     yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", "!AGAIN: A PAUSE IS LONG")
-    yield from (*_full_speed(), *_near(plan, in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
+    yield from (*_full_speed(), *_near(in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
     if plan.body.series is not None:
         yield from _series(plan, speeds, spacing, table)
     else:
@@ -188,9 +180,11 @@ def _wait(seconds: float) -> Iterator[str]:
         yield f"WAIT {fixed(seconds, 2)}(sec)"
 
 
-def _position(number: int, pose: np.ndarray) -> str:
+def _position(number: int, pose: np.ndarray, site: Mapping[str, Any]) -> str:
     a = [f"J{k} = {fixed(float(x), TARGET.decimals)} deg" for k, x in enumerate(pose, 1)]
-    return f"P[{number}]{{\n   GP1:\n   UF : 0, UT : 1,\n   {a[0]}, {a[1]}, {a[2]},\n   {a[3]}, {a[4]}, {a[5]}\n}};\n"
+    base, tool = site.get("base", 0), site.get("tool", 1)
+    frames = f"   UF : {base}, UT : {tool},\n"
+    return f"P[{number}]{{\n   GP1:\n{frames}   {a[0]}, {a[1]}, {a[2]},\n   {a[3]}, {a[4]}, {a[5]}\n}};\n"
 
 
 def _signed(value: float) -> str:

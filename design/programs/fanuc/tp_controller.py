@@ -18,6 +18,7 @@ _WAYS, _REST = re.compile(r"!WAYS OF ([\d.]+) S"), re.compile(r"!REST OF ([\d.]+
 _END_OF_WAYS = "!END OF WAYS"
 _MEANWHILE: dict[str, dict[str, Any]] = {"override 50 %": {"override": 0.5}, "another mode": {"automatic": False}}
 _MOVED = {f"J{k + 1} moved by {side:g} deg": (k, side) for k in range(6) for side in (-2.0, 2.0)}
+_STILL = 0.999  # s that the arm stands before the log begins and after it ends
 _HUNDREDTH = 0.00501  # s, that a wait may miss its rest by
 _POINTS, _SHARE = 1.5, 0.05  # percents, and share, by which a whole percent may miss the stated time of its way
 
@@ -65,20 +66,35 @@ class Arm:
         self.now = 0.0  # of the times that count
         self.step = self.rest = 0.0  # what a move, and the next wait, count for, if above 0
         self.moving = False  # the last motion does not stop
+        self.first, self.ridden = True, False  # no motion yet; a way-point among others was a stop
+        self.stood, self.off = -np.inf, -np.inf  # when the last motion, and the log, ended
         self.pauses = 0
 
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position in a line through joint space."""
         if not stops and self.program.name.endswith(POSES.upper()):
             raise ValueError("a first run stops at every pose")
+        if self.ridden and self.step > 0.0:
+            raise ValueError("stops between way-points that are passed")
+        if self.first and not self.program.name.endswith(POSES.upper()):
+            self.hold("slow", speed)
+        self.first = False
+        if self.machine.settings and self.now - self.off < _STILL:
+            raise ValueError("moves within 1 s after the logger was switched off")
+        self.ridden, self.stood = stops and self.step > 0.0, np.inf
         seconds = {"sec": speed, "msec": 1e-3 * speed, "%": 1.0}[unit]
         if unit == "%" and self.top is not None:
             seconds = float((np.abs(to - self.recorder.pose) / self.top).max()) * 100.0 / speed
             if self.step > 0.0:
                 check_speed(speed, seconds, self.step, _POINTS + _SHARE * speed)
         begin, self.now = self.now, self.now + (self.step or seconds)
-        self.moving = not stops
+        self.moving, self.stood = not stops, self.now
         self.recorder.go(begin, self.now, to)
+
+    def hold(self, name: str, value: object) -> None:
+        """Refuse a setting that the target's record does not state."""
+        if problem := self.machine.strange(name, value):
+            raise ValueError(problem)
 
     def wait(self, seconds: float) -> None:
         """Stand still."""
@@ -95,7 +111,7 @@ class Arm:
         if found:
             self.step = float(found.group(1))
         if text == _END_OF_WAYS:
-            self.step = 0.0
+            self.step, self.ridden = 0.0, False
         found = _REST.fullmatch(text)
         if found:
             self.rest = float(found.group(1))
@@ -128,6 +144,9 @@ class Arm:
         if comment == LOG:
             if self.moving:
                 raise ValueError("the logger is switched while the arm moves")
+            if self.machine.settings and value != 0.0 and self.now - self.stood < _STILL:
+                raise ValueError("the logger is switched on before the arm has stood still for 1 s")
+            self.off = self.now if value == 0.0 else -np.inf
             self.recorder.log(self.now, value != 0.0)
         if comment == MARK:
             self.recorder.mark(self.now, value, resting=not self.moving)

@@ -4,7 +4,8 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from excitor.design.programs.clients import franka_client
 from excitor.design.programs.clients.franka_client import COLUMNS, Log, Refused, Stopped
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.plan import StretchName
+from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.run_json import read_program
 from excitor.design.programs.streams import check_clients
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
@@ -34,7 +35,10 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
         payload=machine.payload,
         mode=RobotMode.Idle if machine.automatic else RobotMode.UserStopped,
     )
+    robot.settings = machine.settings
+    robot.errors = "drive" if machine.at_start("drive") else ""
     witness = _Witness(robot)
+    asked = _mishaps(robot, run, machine)
     try:
         franka_client.run(
             robot,
@@ -44,6 +48,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
             save=witness.save,
             start=witness.start,
             wait=witness.wait,
+            asked=asked,
             say=lambda _: None,
         )
     except Refused as error:
@@ -51,8 +56,26 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
             raise ProgramError(file, None, f"refuses after it has moved: {error}") from error
         return Execution((), halted=str(error))
     except (Stopped, RuntimeError, TypeError) as error:
+        if isinstance(error, Stopped) and machine.events:
+            return replace(witness.execution(file, run, stopped=True), halted=str(error))
         raise ProgramError(file, None, str(error)) from error
     return witness.execution(file, run)
+
+
+def _mishaps(robot: "FakeRobot", run: Run, machine: Machine) -> Callable[[], bool]:
+    """Delay the states that a machine's events delay; return whether Ctrl-C is pressed."""
+    sessions = ["home", *(name for name in Stretches if run.duration(name) > 0.0)]
+    for event in machine.events:
+        if event.name == "packets":
+            robot.late |= {(sessions.index(event.stretch), round(1e3 * event.after) + 1): round(event.value)}
+
+    def asked() -> bool:
+        session = robot.sessions[-1]
+        now = 1e-3 * (robot.clock - session.begun)
+        stops = [event for event in machine.events if event.name == "stop" and event.value]
+        return any(event.stretch == sessions[session.number] and now >= event.after - 1e-9 for event in stops)
+
+    return asked
 
 
 class JointPositions:
@@ -102,14 +125,18 @@ class FakeRobot:
         self.payload, self.mode = payload, mode
         self.errors = ""
         self.success = 1.0
-        self.late: Mapping[tuple[int, int], int] = {}  # (session, read) -> ms
+        self.late: dict[tuple[int, int], int] = {}  # (session, read) -> ms
         self.clock = 0  # ms
+        self.settings: Mapping[str, Any] = {}
         self.configured: list[str] = []
         self.sessions: list[Session] = []
 
     def set_collision_behavior(self, *thresholds: Sequence[float]) -> None:
         """Set collision thresholds, while nothing moves."""
         self._configure("collision behaviour", [len(part) for part in thresholds] == [JOINTS, JOINTS, 6, 6])
+        told = dict(zip(("torques", "torques", "forces", "forces"), thresholds, strict=True))
+        if any(list(told[key]) != list(self.settings.get(key, told[key])) for key in told):
+            raise RuntimeError("collision thresholds are not those that the target's record states")
 
     def set_load(self, mass: float, center: Sequence[float], inertia: Sequence[float]) -> None:
         """Set the load, while nothing moves."""
@@ -161,7 +188,7 @@ class _Witness:
         self.rested += [0.0] * (len(self.robot.sessions) + 1 - len(self.rested))
         self.rested[-1] += seconds
 
-    def execution(self, file: str, run: Run) -> Execution:
+    def execution(self, file: str, run: Run, stopped: bool = False) -> Execution:
         """Name the sessions by the log: before it, during it, after it."""
         homing, *moves = self.robot.sessions
         if np.abs(np.array(homing.q) - np.array(run.home)).max() > _NEAR_HOME:
@@ -172,7 +199,7 @@ class _Witness:
         for number, session in enumerate(moves, start=1):
             main = self.on <= number < self.off
             name: StretchName = "main" if main else "back" if 0 <= self.off <= number else "out"
-            if main and min(self.rested[number], self.rested[number + 1]) < _REST:
+            if main and not stopped and min(self.rested[number], self.rested[number + 1]) < _REST:
                 raise ProgramError(file, None, "does not stand still for a second before and after the run")
             stretches.append(Stretch(name, "commands", 1e-3 * np.array(session.t, dtype=float), np.array(session.q)))
             events += ["log on", name, "log off"] if main else [name]

@@ -34,6 +34,8 @@ def _files(plan: Plan, name: str) -> Iterator[tuple[str, str]]:
     low, high = _reach(plan)
     limits = {"low": low, "high": high, "most": np.maximum(-low, high)}
     values: dict[str, object] = dict(_CONNECTION)
+    for word, key in (("ADDRESS", "computer_address"), ("PORT", "port")):
+        values[word] = plan.site.get(key, values[word])
     values |= {word: [fixed(float(x), 1) for x in axes] for word, axes in limits.items()}
     values |= {"ethernet": f"{name}_eth.xml", "no_go": no_go_lines(plan, "<!-- ", " -->")}
     for template, file in (("flow", f"{name}.rsi.xml"), ("ethernet", f"{name}_eth.xml")):

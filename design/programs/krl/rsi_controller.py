@@ -10,18 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.programs.clients.rsi_server import RsiServer
+from excitor.design.programs.clients.rsi_server import LAG, RsiServer
 from excitor.design.programs.krl.language import Argument, Value, Word
-from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, drive, read
+from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, ProgramHalt, drive, read
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.runtime import Fault
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import Execution, Machine, ProgramError, file_in
+from excitor.design.programs.target import Execution, Machine, Mishaps, ProgramError, file_in
 
 MARGIN = 2.0  # deg by which limits of corrections may be wider than the motion
 _CYCLES = {(): 0.004, ("#IPO_FAST",): 0.004}  # s; at 12 ms (#IPO) not every version corrects axes
 _ROUTINES = frozenset({"RSI_CREATE", "RSI_ON", "RSI_MOVECORR", "RSI_OFF", "RSI_DELETE"})
-_Row = tuple[str, int, np.ndarray]  # stretch, mark, commanded axes
+_WATCHED = 1.5  # s for which a server that stops is watched
+_Row = tuple[str, int, int, np.ndarray]  # stretch, mark, number of the cycle, commanded axes
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
@@ -73,7 +74,7 @@ class RsiKrlRobot(KrlRobot):
 
     def execution(self) -> Execution:
         """Return the execution."""
-        rows = ((name, mark, mark, k, pose) for k, (name, mark, pose) in enumerate(self.rows))
+        rows = ((name, mark, mark, k, pose) for name, mark, k, pose in self.rows)
         stretches, marks = streamed(rows, self.step)
         return Execution(stretches, marks, tuple(self.events), self.halted)
 
@@ -83,6 +84,9 @@ class RsiKrlRobot(KrlRobot):
         self.context = str(given[0].read())
         given[1].write(1)
         self.flow = read_flow(self.files, self.context)
+        for key in ("timeout", "computer_address", "port"):
+            if problem := self.machine.strange(key, getattr(self.flow, key)):
+                raise Fault(problem)
 
     def _on(self, given: list[Argument]) -> None:
         words = [argument.read() for argument in given]
@@ -103,7 +107,10 @@ class RsiKrlRobot(KrlRobot):
         robot, server = RsiRobot(self.flow, self.pose, self.step), client_of(self.files, self.name, RsiServer)
         self.events.append("log on")
         try:
-            self.rows = _converse(robot, server, self.machine.longest)
+            self.rows = _converse(robot, server, self.machine)
+            if server.state == "stopping":  # it holds the robot there for good
+                self.halted = server.reason
+                raise ProgramHalt
             _check_limits(robot)
         except (Break, OSError) as problem:  # a loopback that does not deliver is a finding as well
             raise Fault(str(problem)) from None
@@ -124,6 +131,8 @@ class Flow:
     upper: tuple[float, ...]
     most: tuple[float, ...]  # deg: a correction beyond is a fault
     timeout: int  # answers that may be missing in a row
+    computer_address: str
+    port: int
 
 
 class RsiRobot:
@@ -135,6 +144,8 @@ class RsiRobot:
         self.ipoc = first
         self.correction = np.zeros(6)
         self.delay = self.missing = 0
+        self.astray: float | None = None  # deg, where A1 is instead
+        self.late = 0  # answers that the controller will count as late
         self.ended = False
         self.widest = np.zeros((2, 6))  # lowest and highest correction so far
         self._currents = " ".join(f'{axis}="{0.25 * k:.4f}"' for k, axis in enumerate(AXES))
@@ -146,7 +157,8 @@ class RsiRobot:
 
     def packet(self) -> bytes:
         """Build the packet that the configuration describes; the robot is at its commanded pose."""
-        axes = " ".join(f'{axis}="{x:.4f}"' for axis, x in zip(AXES, self.pose, strict=True))
+        pose = self.pose if self.astray is None else [self.astray, *self.pose[1:]]
+        axes = " ".join(f'{axis}="{x:.4f}"' for axis, x in zip(AXES, pose, strict=True))
         elements = {
             "DEF_AIPos": f"<AIPos {axes}/>",
             "DEF_ASPos": f"<ASPos {axes}/>",
@@ -184,23 +196,46 @@ class RsiRobot:
         return wanted, bool(self.flow.stop) and _value(root, self.flow.stop) != 0.0
 
 
-def _converse(robot: RsiRobot, server: RsiServer, longest: float) -> list[_Row]:
-    """Exchange packets in lock-step over loopback until the server ends the motion."""
+def _converse(robot: RsiRobot, server: RsiServer, machine: Machine) -> list[_Row]:
+    """Exchange packets in lock-step over loopback until the server ends the motion, or has stopped for a while."""
     rows: list[_Row] = []
+    mishaps, lost, stopped = Mishaps(machine.events), 0, 0
     with socket_pair() as (ours, theirs):
         cycle = 1e-3 * robot.step
-        for k in range(int(longest / cycle)):
+        for k in range(int(machine.longest / cycle)):
+            robot.astray = None
+            lost = max(0, lost - 1) + _meet(robot, server, mishaps)
             ours.send(robot.packet())
-            reply = _answered(server, theirs.recv(4096), k * cycle)
+            question = theirs.recv(4096)
+            reply = None if lost else _answered(server, question, k * cycle)
             if reply is not None:
                 theirs.send(reply)
             robot.take(ours.recv(4096) if reply is not None else None)
             if robot.ended:
                 return rows
-            if server.state in ("refused", "stopping"):
+            stopped += server.state in ("refused", "stopping")
+            if stopped and (not machine.events or server.state == "refused"):
                 raise Break(f"the server stops: {server.reason}")
-            rows.append((server.stretch, server.mark, robot.pose))
-    raise Break(f"is still running after {longest:g} s")
+            if reply is not None:  # until the next one it holds where it is
+                rows.append((server.stretch, server.mark, k, robot.pose))
+            if stopped * cycle > _WATCHED:
+                return rows
+    raise Break(f"is still running after {machine.longest:g} s")
+
+
+def _meet(robot: RsiRobot, server: RsiServer, mishaps: Mishaps) -> int:
+    """Let the events happen that are due; return how many packets are lost from now on."""
+    lost = 0
+    for event in mishaps.due(server.stretch, server.elapsed):
+        lost += round(event.value) if event.name == "packets" else 0
+        if event.name == "stop" and event.value:
+            server.stop("stopped by the operator")
+        if event.name == "tracking":
+            robot.astray = max(pose[0] for ms, pose in server.told if robot.ipoc - ms <= LAG) + event.value
+        robot.late += round(event.value) if event.name == "answers" else 0
+    robot.delay += robot.late > 0
+    robot.late -= robot.late > 0
+    return lost
 
 
 def _answered(server: RsiServer, data: bytes, now: float) -> bytes | None:
@@ -252,10 +287,10 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
     if _number(file, values["ETHERNET"], "Flag") != -1:
         raise ProgramError(file, None, "Flag must be -1, or RSI drives a $FLAG that another program may use")
     source = str(found["ETHERNET"].get("ObjID"))
-    tags, sender, sends = _ethernet(files, ethernet)
+    tags, config, sends = _ethernet(files, ethernet)
     axes = tuple(_tag(file, tags, found["AXISCORR"], source, str(k)) for k in range(1, 7))
     return Flow(
-        sender,
+        config["SENTYPE"],
         sends,
         axes,
         _tag(file, tags, found["STOP"], source, "1"),
@@ -263,6 +298,8 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
         tuple(_number(file, values["AXISCORR"], f"UpperLim{axis}") for axis in AXES),
         tuple(_number(file, values["AXISCORRMON"], f"Max{axis}") for axis in AXES),
         int(timeout),
+        config["IP_NUMBER"],
+        int(config["PORT"]),
     )
 
 
@@ -284,8 +321,8 @@ def _file(files: Mapping[str, str], file: str) -> ET.Element:
         raise ProgramError(file, None, str(problem)) from None
 
 
-def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], str, frozenset[str]]:
-    """Read tags by output, the sender's name, and what the controller sends."""
+def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
+    """Read tags by output, the connection, and what the controller sends."""
     root = _file(files, file)
     config = {
         name: root.findtext(f"CONFIG/{name}", "").strip() for name in ("IP_NUMBER", "PORT", "SENTYPE", "ONLYSEND")
@@ -312,7 +349,7 @@ def _ethernet(files: Mapping[str, str], file: str) -> tuple[dict[str, str], str,
         if element.get("TYPE") != ("BOOL" if tag == "Stop" else "DOUBLE"):
             raise ProgramError(file, None, f"{tag} is of the wrong TYPE")
         tags[index] = tag
-    return tags, config["SENTYPE"], frozenset(sends)
+    return tags, config, frozenset(sends)
 
 
 def _tag(file: str, tags: Mapping[str, str], element: ET.Element, source: str, index: str) -> str:

@@ -35,6 +35,7 @@ class KrlRobot:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self.trace_delay = machine.at_start("logger") or self.trace_delay
         self.pose = np.array([single(float(x)) for x in machine.axes])
         self.names = [f"A{k}" for k in range(1, len(self.pose) + 1)]
         self.clock = 0.0
@@ -77,6 +78,8 @@ class KrlRobot:
             raise Fault(f"{'.'.join(path)} must not be written")
         if path[1] == "NAME" and isinstance(value, str) and len(value) > LONGEST_TRACE_NAME:
             raise Fault(f"a trace's name of more than {LONGEST_TRACE_NAME} letters may be cut")
+        if path[1] == "CONFIG" and (problem := self.machine.strange("trace", value)):
+            raise Fault(problem)
         if path[1] in ("NAME", "CONFIG") and isinstance(value, str) and value and not isinstance(value, Word):
             self.trace[path[1]] = value
         elif path[1] == "MODE" and value in ("#T_START", "#T_STOP") and isinstance(value, Word):
@@ -233,6 +236,8 @@ class KrlRobot:
         elif word == "#INITMOV" and number == 0:
             self.speed = {"VEL_PTP": 100, "ACC_PTP": 100}
             self.tool = False
+        elif word in ("#TOOL", "#BASE") and (problem := self.machine.strange(word[1:].lower(), number)):
+            raise Fault(problem)
         elif word == "#TOOL" and 1 <= number <= 16:
             self.tool = True
         elif word != "#BASE" or not 0 <= number <= 32:

@@ -7,11 +7,10 @@ import numpy as np
 
 from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, StretchName
-from excitor.design.programs.target import Target, comment, filled, fixed, in_axes, no_go_lines, to_axes
+from excitor.design.programs.target import AT_HOME, Target, comment, filled, fixed, in_axes, no_go_lines, to_axes
 from excitor.design.programs.way_points import top_speeds
 from excitor.robots.arrays import FloatArray
 
-NEAR = 0.5  # deg: from home
 LIGHT = 0.1  # kg: by which the payload may differ
 DEFAULT_SPEED, SLOWEST, FASTEST = 10, 1, 20  # %
 _PEAK, _BEND = 2.1875, 7.5132  # largest slope and curvature of the envelope that a planned move follows
@@ -24,8 +23,11 @@ def program(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) ->
         "name": name, "no_go": no_go_lines(plan, "; "), "speed": DEFAULT_SPEED, "begin": pose(home),
         "kind": plan.kind or "real run", "run": comment(plan.run, 60),
         "campaign": comment(plan.campaign, 60), "robot": comment(plan.robot.name, 60),
-        "home": [fixed(float(x), target.decimals) for x in home], "near": f"{NEAR:.1f}", "poses": bool(plan.poses),
+        "home": [fixed(float(x), target.decimals) for x in home], "near": f"{AT_HOME[0]:.1f}",
+        "poses": bool(plan.poses),
         "payload": plan.payload is not None, "mass": f"{mass:.6f}", "kg": f"{mass:.3f}", "light": f"{LIGHT:.1f}",
+        "tool": plan.site.get("tool", 1), "base": plan.site.get("base", 0),
+        "config": plan.site.get("trace", "EXCITOR.XML"),
     }  # fmt: skip
     return crlf(filled("krl/program.src", {**common, **values}))
 

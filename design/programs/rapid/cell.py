@@ -20,6 +20,11 @@ class Cell(Controller):
         self.axes = np.array(machine.axes, dtype=float)
         self.texts: list[str] = []
 
+    def hold(self, name: str, value: float) -> None:
+        """Refuse a setting that the target's record does not state."""
+        if problem := self.machine.strange(name, value):
+            self.fail(problem)
+
     def override(self) -> float:
         """Return the speed override, %."""
         return 100.0 * self.machine.override

@@ -17,9 +17,10 @@ from excitor.design.programs.rapid.cell import Cell, run_module
 from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM
 from excitor.design.programs.rapid.run import RapidError
 from excitor.design.programs.streams import client_of, socket_pair, streamed
-from excitor.design.programs.target import Execution, Machine
+from excitor.design.programs.target import Event, Execution, Machine, Mishaps
 
 _STANDS = 0.01  # deg: a move to where the robot is
+_WIDER = 1.3  # share by which the fastest motion may be exceeded
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
 
 
@@ -68,6 +69,8 @@ class GuidedCell(Cell):
         if at != self.ready + 1:
             self.fail(f"EGM {step} comes before EGM {order[self.ready + 1]}")
         self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool")})
+        if step == "setup" and (problem := self.machine.strange("device", values["values"][-1])):
+            self.fail(problem)
         if step == "setup" and not values.get("joint"):
             self.fail("the client guides joints; EGMSetupUC needs \\Joint")
         axes = [f"j{k + 1}" for k in range(len(self.machine.axes))]
@@ -84,6 +87,10 @@ class GuidedCell(Cell):
         if self.client is not None:
             self.fail("guided motion runs twice; a client answers once")
         asked, client = self.asked, self.make_client()
+        near = max(max(map(abs, pair)) for pair in self.near)
+        for name, value in {**asked, "near": near}.items():
+            if problem := self.machine.strange(name, value):
+                self.fail(problem)
         seconds = 10.0 + sum(client.run.duration(name) for name in Stretches)
         if not seconds < self.machine.longest:
             self.fail(f"the run takes {seconds:g} s")
@@ -91,7 +98,8 @@ class GuidedCell(Cell):
         self.client = client
         with loopback(client) as exchange:
             end = guided(
-                robot, exchange, self.near, settled=asked["condtime"], timeout=asked["commtimeout"],
+                robot, spoilt(exchange, robot, client, self.machine.events), self.near,
+                settled=asked["condtime"], timeout=asked["commtimeout"],
                 longest=seconds + 2.0 * asked["condtime"],
             )  # fmt: skip
         self.commanded, self.time = robot.commanded, self.time + robot.step * robot.sent
@@ -105,8 +113,9 @@ class GuidedCell(Cell):
 
     def _check_speed(self, step: float) -> None:
         axes = np.array([joints for _, joints in self.commanded]).reshape(len(self.commanded), -1)
-        fastest = float(np.abs(np.diff(axes, axis=0)).max(initial=0.0)) / step
-        if not fastest <= self.asked["maxspeeddeviation"]:
+        steps = np.diff([sequence for sequence, _ in self.commanded])[:, None]
+        fastest = float((np.abs(np.diff(axes, axis=0)) / steps).max(initial=0.0)) / step
+        if not fastest <= self.asked["maxspeeddeviation"] <= _WIDER * fastest + 5.0 and not self.machine.events:
             self.fail(
                 f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows "
                 f"{self.asked['maxspeeddeviation']:g}",
@@ -121,8 +130,8 @@ class GuidedCell(Cell):
         if len(client.rows) != len(self.commanded):
             self.fail("the client's log and what the controller got differ")
         rows = (
-            (row[2], row[3], row[3], row[0], joints)
-            for row, (_, joints) in zip(client.rows, self.commanded, strict=True)
+            (row[2], row[3], row[3], sequence, joints)
+            for row, (sequence, joints) in zip(client.rows, self.commanded, strict=True)
         )
         stretches, marks = streamed(rows, 1e-3 * self.asked["samplerate"])
         return Execution(stretches, marks, ("log on", *(one.name for one in stretches), "log off"), halted)
@@ -145,8 +154,37 @@ def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
         yield exchange
 
 
+def spoilt(
+    exchange: Callable[[bytes], bytes | None], robot: "FakeController", client: EgmClient, events: Sequence[Event]
+) -> Callable[[bytes], bytes | None]:
+    """Exchange packets until an event is due: packets are lost, joints lag, clocks jump, motors go off, Ctrl-C."""
+    mishaps, lost = Mishaps(events), 0
+
+    def exchanged(packet: bytes) -> bytes | None:
+        nonlocal lost
+        count = client.steps
+        first, state = max(part for part in client.parts if part[0] <= count)
+        robot.astray = None
+        for event in mishaps.due(state, (count - first) * robot.step):
+            if event.name == "stop" and event.value:
+                client.stop("stopped from this computer")
+            lost += round(event.value) if event.name == "packets" else 0
+            if event.name == "tracking":
+                robot.astray = max(pose[0] for pose in client.told) + event.value
+            robot.jump += round(event.value) if event.name == "clock" else 0
+            robot.motors = MOTORS_OFF if event.name == "drive" and event.value else robot.motors
+            robot.task = TASK_STOPPED if event.name == "program" and event.value else robot.task
+        if lost:
+            lost -= 1
+            return None
+        return exchange(robot.message())
+
+    return exchanged
+
+
 LAG = 5  # packets until a joint is at its commanded position
-MOTORS_ON = 1
+MOTORS_ON, MOTORS_OFF = 1, 2
+TASK_STOPPED, TASK_RUNS = 1, 2  # of the RAPID program
 STOPPED, RUNNING = 2, 3  # of mciState
 STANDS = 1e-6  # deg
 FIRST_PACKET, FIRST_MS = 4711, 987_654  # a controller that has been on for a while
@@ -184,7 +222,7 @@ def robot_message(
         + _inside(5, still + _number(egm))
         + b"\x30\x00"
         + _inside(7, _doubles([0.5 * x for x in position]))
-        + _inside(8, still + b"\x02")
+        + _inside(8, still + _number(TASK_RUNS))
         + b"\x51"
         + struct.pack("<d", 42.0)
     )
@@ -240,6 +278,9 @@ class FakeController:
     step: float = 0.004  # s
     motors: int = MOTORS_ON
     egm: int = STOPPED
+    task: int = TASK_RUNS
+    jump: int = 0  # ms, by which the clock is off
+    astray: float | None = None  # deg, where the first joint is instead
     sent: int = 0
     commanded: list[tuple[int, list[float]]] = field(default_factory=list)
     _coming: list[list[float]] = field(default_factory=list)
@@ -254,11 +295,17 @@ class FakeController:
         self._coming.append(self.reference)
         if len(self._coming) > LAG:
             self.position = self._coming.pop(0)
-        ms = FIRST_MS + round(1e3 * self.step * self.sent)
         self.sent += 1
-        return robot_message(
-            FIRST_PACKET + self.sent - 1, ms, self.position, self.reference, motors=self.motors, egm=self.egm
-        )
+        return self.message()
+
+    def message(self) -> bytes:
+        """Write the packet of this step."""
+        ms = FIRST_MS + round(1e3 * self.step * (self.sent - 1)) + self.jump
+        at = self.position if self.astray is None else [self.astray, *self.position[1:]]
+        states = {"motors": self.motors, "egm": self.egm}
+        packet = robot_message(FIRST_PACKET + self.sent - 1, ms, at, self.reference, **states)
+        told, task = (_inside(8, b"\x08" + _number(each)) for each in (TASK_RUNS, self.task))
+        return packet.replace(told, task)
 
     def take(self, answer: bytes) -> None:
         """Apply an answer."""

@@ -63,7 +63,7 @@ MODULE {{ name }}
         MoveAbsJ exHere \NoEOffs, v10 \T:=1, fine, exTool;
         EGMReset exGuide;
         EGMGetId exGuide;
-        EGMSetupUC ROB_1, exGuide, "default", "EXCITOR" \Joint \CommTimeout:=1;
+        EGMSetupUC ROB_1, exGuide, "default", "{{ device }}" \Joint \CommTimeout:=1;
         EGMActJoint exGuide \Tool:=exTool \J1:=exNear \J2:=exNear \J3:=exNear \J4:=exNear \J5:=exNear \J6:=exNear
             \LpFilter:=100 \SampleRate:={{ sample_ms }} \MaxSpeedDeviation:={{ limit }};
         ! ends when the joints have stood still for longer than in any pause of the run

@@ -34,6 +34,7 @@ class MovingCell(Cell):
         self.stretch: StretchName = "out"
         self.begun = 0.0  # when the stretch began
         self.points: dict[StretchName, list[tuple[float, FloatArray]]] = {"out": [], "main": [], "back": []}
+        self.stops: dict[StretchName, list[float]] = {"out": [], "main": [], "back": []}
         self.marks: list[tuple[float, int]] = []
         self.events: list[str] = []
         self.mark, self.stood = 0, 0.0  # the last one told; since when the robot stands
@@ -48,6 +49,7 @@ class MovingCell(Cell):
         if seconds is None or not seconds > 0.0:
             self.fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
+            self.hold("homing", seconds)
             self.axes, self.time = to, self.time + seconds
             self.mark = OUT if self.poses else self.mark
             return
@@ -55,6 +57,7 @@ class MovingCell(Cell):
         self._spend(seconds)
         self.axes, self.fine, self.stood = to, fine, self.time
         self._point()
+        self.stops[self.stretch] += [self.time - self.begun] * fine
 
     def wait(self, seconds: float, standing: bool) -> None:
         """Advance the clock at a pose."""
@@ -95,7 +98,8 @@ class MovingCell(Cell):
                 t, axes = (np.array(column) for column in zip(*points, strict=True))
                 mean = np.diff(axes, axis=0, prepend=axes[:1]) / np.diff(t, prepend=-1.0)[:, None]
                 rates = _PEAK * self.machine.override * mean if self.poses else None
-                stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend"))
+                stops = np.array(self.stops[name])
+                stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend", stops=stops))
         if not self.fine:
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)

@@ -163,6 +163,9 @@ class Controller(Protocol):
     def write(self, text: str) -> None:
         """Show a line on the pendant."""
 
+    def hold(self, name: str, value: float) -> None:
+        """Refuse a setting that the controller's record does not state."""
+
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Go to a pose, in a time where one is given, else at a speed."""
 
@@ -1009,6 +1012,8 @@ def _clock(controller: Controller, place: tuple[Any, Any]) -> float:
 
 def _motions(controller: Controller) -> list[_Row]:
     def move(to: Any, speed: Any, zone: Any, tool: Any, **named: Any) -> None:
+        if not zone[0]:
+            controller.hold("zone", zone[1])
         controller.move(list(to[0]), named.get("t"), speed[0], bool(zone[0]))
 
     def stop(**_: Any) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.rapid.parse import PREDECLARED, WORDS
 from excitor.design.programs.target import (
+    AT_HOME,
+    LOAD_SLACK,
     Target,
     axes_of,
     comment,
@@ -21,8 +23,6 @@ from excitor.robots.arrays import FloatArray
 
 _STATED = stated("rapid/targets.toml", "rapid")
 DECIMALS = _STATED.decimals  # of a degree
-AT_HOME = 0.5  # deg
-LOAD_SLACK = 0.05  # kg, between what is planned and what the controller has been told
 NOWHERE = "[9E9,9E9,9E9,9E9,9E9,9E9]"
 
 _TABLES = [f"{table}{j}" for table in ("exin", "experiod", "exout") for j in range(1, 7)]
@@ -38,9 +38,9 @@ def module(plan: Plan, target: Target, name: str, values: Mapping[str, Any]) -> 
     payload = plan.payload or 0.0
     common = {
         "name": name, "header": _header(plan, target), "home": jointtarget(to_axes(plan.robot, target, plan.home)),
-        "poses": bool(plan.poses),
+        "poses": bool(plan.poses), "device": plan.site.get("device", "EXCITOR"),
         "payload": plan.payload is not None, "mass": precise(round(payload, 4), 9), "kg": f"{payload:.3f}",
-        "AT_HOME": f"{AT_HOME:g}", "LOAD_SLACK": f"{LOAD_SLACK:g}",
+        "AT_HOME": f"{AT_HOME[0]:g}", "LOAD_SLACK": f"{LOAD_SLACK:g}",
     }  # fmt: skip
     return "\n".join(filled("rapid/module.mod", {**common, **values})) + "\n"
 

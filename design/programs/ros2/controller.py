@@ -10,7 +10,7 @@ import numpy as np
 from rosbags.typesys import Stores, get_typestore
 
 from excitor.design.programs.clients import ros2_client
-from excitor.design.programs.clients.ros2_client import Stopped
+from excitor.design.programs.clients.ros2_client import Stopped, slowed
 from excitor.design.programs.clients.ros2_program import Program, Reading, Refused
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.ros2.language import read_yaml
@@ -40,11 +40,14 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     except Refused as error:
         raise ProgramError(f"{name}.json", None, str(error)) from error
     robot = _Robot(list(machine.names) or program.joints, machine, tables)
+    robot.program = program
     try:
         ros2_client.conduct(robot, program, payload=machine.payload, confirm=lambda: True, say=lambda _: None)
     except Refused as error:
         return Execution(tuple(robot.made), halted=str(error))
     except Stopped as error:
+        if machine.events:
+            return Execution(tuple(robot.made), tuple(program.marks), tuple(robot.events), str(error))
         raise ProgramError(f"{name}.json", None, str(error)) from error
     return Execution(tuple(robot.made), tuple(program.marks), tuple(robot.events))
 
@@ -204,6 +207,8 @@ def _store() -> Any:
 class _Robot:
     """A robot that follows its commands exactly and records them."""
 
+    program: Program
+
     def __init__(self, joints: list[str], machine: Machine, tables: dict[str, Table]) -> None:
         if len(joints) != len(machine.axes):
             raise ProgramError("joints", None, f"are {len(joints)}, the controller has {len(machine.axes)}")
@@ -223,7 +228,16 @@ class _Robot:
             raise ProgramError(CLIENT, None, f"waits {seconds:g} s")
 
     def follow(self, name: str, goal: dict[str, Any]) -> str:
+        for key in ("path", "tolerances"):
+            for joint, value in goal[key].items():
+                unit = self.program.units[self.program.joints.index(joint)]
+                if problem := self.machine.strange(f"{key} in {unit}", round(value, 9)):
+                    raise ProgramError(CLIENT, None, f"{joint}: {problem}")
+        if problem := self.machine.strange("time_tolerance", goal["time_tolerance"]):
+            raise ProgramError(CLIENT, None, problem)
         if name == "home":
+            if problem := self.machine.strange("homing", goal["trajectory"]["points"][0]["time_from_start"]["sec"]):
+                raise ProgramError(CLIENT, None, problem)
             home = np.array(goal["trajectory"]["points"][0]["positions"])
             if np.abs(home - self.pose).max() > _FAR:
                 raise ProgramError(CLIENT, None, "goes home from too far away")
@@ -240,10 +254,15 @@ class _Robot:
             for first, values in ((self.pose[None], table.q), (still, table.v), (still, table.a))
         )
         t = np.concatenate([[0.0], table.t])
-        self.made.append(Stretch(stretch, "points", t, q, v, a, "quintic"))
+        why, end = "", len(t)
+        for event in self.machine.events:
+            if event.name == "override" and event.stretch == name:
+                why = slowed(self.program, 0.01 * event.value)
+                end = int(np.searchsorted(t, event.after)) + 1 if why else end
+        self.made.append(Stretch(stretch, "points", t[:end], q[:end], v[:end], a[:end], "quintic"))
         self.events.append(name)
-        self.pose = q[-1]
-        return ""
+        self.pose = q[end - 1]
+        return why and f"{why}; cancelled"
 
     def log_on(self) -> None:
         self.events.append("log on")

@@ -8,6 +8,7 @@ import numpy as np
 
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
+    AT_HOME,
     CannotDrive,
     axes_of,
     comment,
@@ -23,7 +24,7 @@ from excitor.robots.arrays import FloatArray
 TARGET = stated("ros2/targets.toml", "ros2")
 
 REST = 1.0  # s of standing still before and after the run
-HOME = (np.radians(0.5), 1e-3)  # rad, m
+HOME = (np.radians(AT_HOME[0]), 1e-3 * AT_HOME[1])  # rad, m
 GOAL = (np.radians(0.5), 1e-3)
 GOAL_TIME = 2.0  # s that the controller may take longer to arrive
 

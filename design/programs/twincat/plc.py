@@ -227,6 +227,7 @@ class Cell:
         self.events: list[str] = []
         self.cycle = 0
         self._asked = -1
+        self.withdrawn = self.unpowered = False  # bRun, bPower, by the operator on the way
 
     def _tell_cycle(self, project: Project) -> None:
         info = project.shared("TwinCAT_SystemInfoVarList")[0]
@@ -257,12 +258,15 @@ class Cell:
     def one_cycle(self) -> None:
         """Apply the operator's and the Scope's actions, and call the program."""
         machine, t = self.machine, self.cycle * self.time_step
-        self.set("bPower", t >= SWITCHING)
+        self.set("bPower", t >= SWITCHING and not self.unpowered)
         self.set("fOverride", 100.0 * machine.override)
         if "nPayloadGrams" in self._slots:
             self.set("nPayloadGrams", round(1000.0 * machine.payload))
         if self.cycle == round(STARTING / self.time_step):
             self.set("bRun", True)
+            self.axes[-1].failed |= machine.at_start("drive") > 0.0
+        if self.withdrawn:
+            self.set("bRun", False)
         self._record()
         assert self._program.body is not None
         self.project.passes.count = 0
@@ -273,7 +277,9 @@ class Cell:
         asked = self.get("bLog")
         self._asked = (self._asked if self._asked >= 0 else self.cycle) if asked else -1
         running = asked and (self.cycle - self._asked) * self.time_step >= RECORDING
-        if running != self.get("bLoggerRunning"):
+        if self.machine.at_start("logger"):
+            self.set("bLoggerRunning", True)
+        elif running != self.get("bLoggerRunning"):
             self.set("bLoggerRunning", running)
             self.events.append("log on" if running else "log off")
 

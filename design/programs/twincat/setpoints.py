@@ -9,11 +9,10 @@ import numpy as np
 
 from excitor.design.motion import Excitation, Move, Series
 from excitor.design.programs.plan import HOLD, RAMP_IN, RAMP_OUT, SETTLE, Plan
-from excitor.design.programs.target import axes_of, comment, filled, in_axes, no_go_lines, precise, stated
+from excitor.design.programs.target import AT_HOME, axes_of, comment, filled, in_axes, no_go_lines, precise, stated
 from excitor.robots.arrays import FloatArray
 
 REST, CATCH_UP, STOP = 1.0, 1.0, 0.3  # s: standing still around the run; to home at the start; to a stop
-NEAR = (0.5, 1.0)  # deg, mm: how far from home a program starts
 
 TARGET = stated("twincat/targets.toml", "twincat")
 
@@ -63,7 +62,9 @@ def _constants(plan: Plan, moves: list[Move]) -> list[str]:
         f"  nRest : DINT := {round(REST / step)};  (* cycles of standing still before and after the run *)",
         f"  fStop : LREAL := {precise(STOP, 15)};  (* s from full speed to a stop *)",
         *_reals("aHome", plan.home, "where the run begins and ends"),
-        *_reals("aNear", np.where(plan.robot.mechanism.prismatic, *NEAR[::-1]), "how far from home the start may be"),
+        *_reals(
+            "aNear", np.where(plan.robot.mechanism.prismatic, *AT_HOME[::-1]), "how far from home the start may be"
+        ),
         *_move_constants(moves, step, series is None),
         *(_series_constants(series, plan.body.excitation) if series is not None else []),
     ]

@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from excitor.design.programs.plan import StretchName
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.streams import STILL
+from excitor.design.programs.target import Execution, Machine, Mishaps, ProgramError, Stretch
 from excitor.design.programs.twincat.plc import IDLE, Cell, stretch_of
+
+HOMING = 2.5  # deg/s or mm/s to home itself, from within half a degree or a millimetre
 
 
 def execute(
@@ -15,7 +18,12 @@ def execute(
     """Run the program called `name`; `operator` may change the cell before each cycle."""
     cell = Cell(_own(files, name), name, machine)
     notes = _Notes(cell)
+    mishaps = Mishaps(machine.events)
     while not cell.over:
+        for event in mishaps.due(notes.now or "", len(notes.rows.get(notes.now or "main", [])) * cell.time_step):
+            cell.withdrawn |= event.name == "run" and event.value > 0.0
+            cell.axes[-1].failed |= event.name == "drive" and event.value > 0.0
+            cell.unpowered |= event.name == "mode" and event.value > 0.0
         if operator is not None:
             operator(cell)
         cell.one_cycle()
@@ -42,7 +50,7 @@ class _Notes:
         self.marks: list[tuple[float, int]] = []
         self.now: StretchName | None = None
         self.mark, self.count = 0, 0
-        self.moved = 0
+        self.moved = self.ended = 0  # cycles: of the last change, of the last stretch's end
         self.last: list[list[float]] = []
         self.fed = [axis.to_nc for axis in cell.axes]
 
@@ -60,12 +68,18 @@ class _Notes:
         self.last = row
         stretch = stretch_of(mark)
         if stretch != self.now and stretch is not None:
+            still = (cell.cycle - self.ended) * cell.time_step
+            if self.rows and not self.now and still < STILL - 1e-6:
+                raise ProgramError(cell.file, None, f"stands still for {still:.3g} s before {stretch!r}")
             if stretch in self.rows:
                 raise ProgramError(cell.file, None, f"the segment {stretch!r} is executed twice")
             if not all(axis.external for axis in cell.axes):
                 raise ProgramError(cell.file, None, f"{stretch!r} begins before the axes take external set points")
             self.rows[stretch] = []
             cell.events.append(stretch)
+        if not self.rows and max(abs(fed[1]) for fed in row) > HOMING:
+            raise ProgramError(cell.file, None, f"goes home at more than {HOMING:g} deg/s or mm/s")
+        self.ended = cell.cycle if self.now is not None and stretch is None else self.ended
         self.now = stretch
         if stretch is not None:
             if stretch == "main" and ((mark, count) != (self.mark, self.count) or not self.rows["main"]):

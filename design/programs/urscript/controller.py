@@ -118,10 +118,11 @@ class Controller:
 
     def override(self) -> float:
         """Return the slider's share now."""
-        if self.machine.later is None or "main" not in self.begins:
-            return self.machine.override
-        after, share = self.machine.later
-        return share if (self.clock.now - self.begins["main"]) * self.machine.step >= after else self.machine.override
+        for event in self.machine.events:
+            begun = self.begins.get(event.stretch, np.inf)
+            if event.name == "override" and (self.clock.now - begun) * self.machine.step >= event.after:
+                return 0.01 * event.value
+        return self.machine.override
 
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
         """Record the next set point; return its control steps, more of them where the slider is below 100 %."""
@@ -134,6 +135,7 @@ class Controller:
         if not 100 <= number(gain, "gain") <= 2000:
             raise Fault(f"gain is {shown(gain)}, expected 100 to 2000")
         number(a, "a"), number(v, "v")
+        self._hold(lookahead_time=lookahead_time, gain=gain)
         frames = self._occupy(span)
         self._record(self.commands, target, frames)
         return frames
@@ -167,7 +169,13 @@ class Controller:
         """Stop: axes that follow at once need a step for it."""
         if number(a, "a") <= 0.0:
             raise Fault(f"a deceleration of {shown(a)}, expected one above 0")
+        self._hold(stopj=a)
         return self._occupy(self.machine.step)
+
+    def _hold(self, **values: Any) -> None:
+        for name, value in values.items():
+            if problem := self.machine.strange(name, value):
+                raise Fault(problem)
 
     def sleep(self, t: Any) -> int:
         """Wait for a time."""

@@ -8,6 +8,8 @@ import numpy as np
 from excitor.design.motion import Excitation, Move, Series
 from excitor.design.programs.plan import MEASURED, SETTLE, Plan
 from excitor.design.programs.target import (
+    AT_HOME,
+    LOAD_SLACK,
     CannotDrive,
     comment,
     filled,
@@ -20,9 +22,9 @@ from excitor.design.programs.target import (
 from excitor.robots.arrays import FloatArray
 
 LOOK_AHEAD, GAIN = 0.03, 1000
-HOME = 0.0087  # rad, that the robot may be away from home: half a degree
+HOME = f"{np.radians(AT_HOME[0]):.5f}"  # rad, that the robot may be away from home
 ABORTED = -1  # register 24 of a program that gave up
-SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
+SLOW, COUNTED = "2.0 + 0.004", 400  # control steps that may be lost, and the share of the steps; how many are counted
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
 TARGET = stated("urscript/targets.toml", "urscript")
@@ -52,7 +54,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         return f"ex_move({to}, {_real(move.duration)}{f', {_real(move.blend)}' if blends else ''})"
 
     values = {
-        "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, **_common(plan, axes),
+        "LOOK_AHEAD": LOOK_AHEAD, "GAIN": GAIN, "SLOW": SLOW, "COUNTED": COUNTED, **_common(plan, axes),
         "blends": blends, "more": ", ex_b" if blends else "", "sharp": ", 0.0" if blends else "",
         "here": each("ex_q[{j}]"), "there": each("ex_to[{j}] - ex_q[{j}]"),
         "between": each("ex_f[{j}] + ex_e * ex_d[{j}]"),
@@ -76,6 +78,7 @@ def _common(plan: Plan, axes: Plan) -> dict[str, Any]:
     """Write the head of a script, and its checks of the pose and the payload."""
     return {
         "header": _header(plan), "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0),
+        "LOAD_SLACK": LOAD_SLACK,
         "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
         "kg": f"{axes.payload or 0.0:g}", "ABORTED": ABORTED, "home": _list(axes.home),
     }  # fmt: skip

@@ -92,6 +92,11 @@ class Arm:
     def movej(self, joint: list[float], tool: str, how: dict[str, float]) -> float:
         """Append a move to the buffer; it begins when those before it have ended; return its number."""
         to = np.array(joint)
+        for key in ("accel", "decel", "leave", "reach", "tmax", "rmax"):
+            if problem := self.machine.strange(f"{key} of {how['blend']}", how[key]):
+                raise ValueError(problem)
+        if str(how["blend"]) == "off" and (problem := self.machine.strange("slow", how["vel"])) and not self.stops:
+            raise ValueError(problem)
         if not how["vel"] > 0.0:
             raise ValueError(f"a move at {how['vel']:g} % never ends")
         if self.stops and self.now < self.end() - SHORTEST:

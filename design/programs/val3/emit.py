@@ -5,18 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import comment, fixed, in_axes, no_go_lines, stated
-from excitor.design.programs.way_points import (
-    Leg,
-    Part,
-    Rest,
-    Speeds,
-    home_margins,
-    rounds,
-    series_legs,
-    top_speeds,
-    way,
-)
+from excitor.design.programs.target import AT_HOME, comment, fixed, in_axes, no_go_lines, stated
+from excitor.design.programs.way_points import Leg, Part, Rest, Speeds, rounds, series_legs, top_speeds, way
 
 TARGET = stated("val3/targets.toml", "val3")
 
@@ -103,7 +93,8 @@ def _preflight(plan: Plan) -> Iterator[str]:
     if not plan.poses:
         yield from _full_speed()
     yield "jHere=herej()"
-    for k, margin in enumerate(home_margins(plan.robot, TARGET), 1):
+    margin = AT_HOME[0]
+    for k in range(1, plan.robot.n_joints + 1):
         yield from _refuse(
             f"abs(jHere.j{k}-jHome.j{k})>{margin:g}", f"Refused: axis {k} is more than {margin:g} deg from home"
         )

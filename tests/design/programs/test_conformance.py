@@ -6,14 +6,40 @@ from types import SimpleNamespace
 
 import pytest
 
+from excitor.design.programs.conformance import example
 from excitor.design.programs.csv import TARGET, emit, execute
-from excitor.design.programs.registry import NAMES, TARGETS, Controller, check_target, emitter
+from excitor.design.programs.package import package
+from excitor.design.programs.registry import NAMES, TARGETS, Controller, check_target, emitter, executor, target
+from excitor.design.programs.verify import aborts
 from excitor.robots.errors import ExcitorError
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_built_in_targets_conform(name):
     check_target(TARGETS[name])
+
+
+WATCHING = [name for name in NAMES if any(each.does for each in target(name).conditions.values())]
+
+
+def aborted(name, moments):
+    plan = example(target(name))
+    made = package(emitter(name), [plan])
+    return list(aborts(plan, made.target, executor(name), made.texts, made.programs[0].name, moments))
+
+
+QUICK = ("franka", "fanuc-j519")
+
+
+@pytest.mark.parametrize("name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.slow) for x in WATCHING])
+def test_what_is_watched_stops_a_program_just_outside_of_its_limit_alone(name):
+    assert aborted(name, 0) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WATCHING)
+def test_programs_stop_at_any_moment(name):
+    assert aborted(name, 20) == []
 
 
 COUNT = iter(range(100))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.plan import Stretches, marks
-from excitor.design.programs.target import CannotDrive, Machine, ProgramError, check, fitting_steps, in_axes
+from excitor.design.programs.target import CannotDrive, Event, Machine, ProgramError, check, fitting_steps, in_axes
 from excitor.design.programs.urscript.controller import Controller, execute
 from excitor.design.programs.urscript.emit import TARGET, emit
 from excitor.design.programs.urscript.language import Clock, Halt, load
@@ -212,10 +212,16 @@ def test_slows_down_along_its_path_where_the_slider_falls(plan_of, share, step):
     plan = plan_of(step=step, measured=2, swing=0.3)
     text, rng = script(plan), np.random.default_rng(7)
     for after in rng.uniform(0.05, 0.9, 2) * plan.body.duration:
-        machine = Machine(plan.home, step, payload=plan.payload or 0.0, longest=2000.0, later=(after, share))
+        machine = Machine(
+            plan.home,
+            step,
+            payload=plan.payload or 0.0,
+            longest=2000.0,
+            events=(Event("override", 100.0 * share, after),),
+        )
         execution = execute({"prog.script": text}, "prog", machine)
         assert "Speed" in execution.halted
-        assert list(abort_problems(plan, TARGET, execution, after, share)) == []
+        assert list(abort_problems(plan, TARGET, execution, machine.events[0])) == []
         main = execution.stretches[-1]
         assert main.name == "main"
         dense = np.linspace(after - 0.1, after + 1.0, 50_000)
@@ -243,8 +249,10 @@ def test_edits_of_the_stop_are_seen(plan_of, old, new, word):
     edited = text.replace(old, new)
     found = []
     for after in 1.0 + 1.2 + 2.4 - np.array([0.08, 0.12, 0.2]):  # stops across the end of a period
-        machine = Machine(plan.home, 0.008, payload=plan.payload or 0.0, longest=2000.0, later=(after, 0.5))
-        found += abort_problems(plan, TARGET, execute({"prog.script": edited}, "prog", machine), after)
+        machine = Machine(
+            plan.home, 0.008, payload=plan.payload or 0.0, longest=2000.0, events=(Event("override", 50.0, after),)
+        )
+        found += abort_problems(plan, TARGET, execute({"prog.script": edited}, "prog", machine), machine.events[0])
     assert any(word in problem for problem in found), found
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.plan import Stretches, marks
-from excitor.design.programs.target import Execution, ProgramError, Stretch, Target, from_axes, to_axes
-from excitor.design.programs.verify import DETECTION, SLOWED, Judge, Verdict, _near_home, abort_problems, verify
+from excitor.design.programs.target import Condition, Event, Execution, ProgramError, Stretch, Target, to_axes
+from excitor.design.programs.verify import DETECTION, LATER, SLOWED, Judge, Verdict, abort_problems, just_inside, verify
 from excitor.robots.robot import ControllerAxes
 
 TARGET = Target(
@@ -26,7 +26,7 @@ class Player:
         wrong = {
             "override": machine.override < 1.0,
             "mode": not machine.automatic,
-            "payload": abs(machine.payload - self.plan.payload) > 0.1,
+            "payload": abs(machine.payload - self.plan.payload) > 0.05,
             "home": np.abs(machine.axes - to_axes(self.plan.robot, TARGET, self.plan.home)).max() > 0.5,
         }
         if any(wrong[word] for word in wrong if word not in self.careless):
@@ -108,10 +108,13 @@ def test_a_program_that_fails_where_it_must_refuse_is_reported(plan):
     assert "fails rather than refuses: run.txt, line 3: divides by zero" in " ".join(verdict.problems)
 
 
+WATCHES = {"override": Condition(100.0, "%", "slows", 1.2)}
+
+
 def aborted(plan, *, pace=lambda s: np.clip(1.0 - s, 0.0, 1.0), off=0.0, silent=False, home=False, late=1.2, crawl=0.0):
     """Problems of a run that slows down from its middle: `pace` is the rate of time, `s` seconds after that moment."""
     after, step = 0.5 * plan.body.duration, 0.004
-    target = replace(TARGET, aborts=("override",), stop_s=0.5)
+    target = replace(TARGET, conditions=WATCHES, stop_s=0.5)
     t = np.arange(round((after + late) / step) + 1) * step
     u = np.concatenate([[0.0], np.cumsum(step * np.where(t[1:] <= after, 1.0, pace(t[1:] - after)))])
     q = plan.body.at(u)
@@ -122,7 +125,7 @@ def aborted(plan, *, pace=lambda s: np.clip(1.0 - s, 0.0, 1.0), off=0.0, silent=
     execution = Execution(
         (out, main, replace(main, name="back")) if home else (out, main), halted="" if silent else "x"
     )
-    return " ".join(abort_problems(plan, target, execution, after))
+    return " ".join(abort_problems(plan, target, execution, Event("override", 50.0, after)))
 
 
 def falls(to, again):
@@ -132,7 +135,12 @@ def falls(to, again):
     )
 
 
-LATEST = (DETECTION + 0.5) / SLOWED
+def creeps(until):
+    """Rate of time that falls nearly to rest, and to rest much later."""
+    return lambda s: np.where(s < until, np.clip(1.0 - s / 0.4, 0.04, 1.0), 0.0)
+
+
+LATEST = (DETECTION + LATER + 0.5) / SLOWED
 
 
 @pytest.mark.parametrize(
@@ -141,8 +149,9 @@ LATEST = (DETECTION + 0.5) / SLOWED
         ({}, ""),
         ({"silent": True}, "the program goes on"),
         ({"home": True}, "still moves the robot home"),
-        ({"late": LATEST - 0.004}, ""),
-        ({"late": LATEST + 0.008}, "the robot moves on for 1.61 s"),
+        ({"pace": creeps(LATEST - 0.008), "late": 2.0}, ""),
+        ({"pace": creeps(LATEST + 0.008), "late": 2.0}, "the robot moves on for 1.7"),
+        ({"pace": lambda s: np.clip(1.0 - 4.0 * s, 0.0, 1.0)}, "passes 0.123 s of its path before it stops"),
         ({"off": 0.5e-4}, ""),
         ({"off": 1.2e-4}, "leaves its path"),
         ({"off": -1.2e-4}, "leaves its path"),
@@ -159,9 +168,10 @@ def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
 
 
 def test_an_abort_is_run_into_and_each_failure_reported(plan):
-    target = replace(TARGET, aborts=("override",), stop_s=0.5)
+    target = replace(TARGET, conditions=WATCHES, stop_s=0.5)
     problems = verify(plan, target, Player(plan), files={}, name="run", judge=Judge()).problems
-    assert problems == ("where the speed slider falls to 50 % the program goes on",)
+    assert problems[-1].startswith("where override is 50 %")
+    assert problems[-1].endswith("the program goes on")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +205,6 @@ def test_programs_find_the_robot_a_little_off_home_on_every_axis(plan):
     matrix = np.eye(6) + np.pad(np.ones((1, 2)), ((0, 5), (1, 3)))  # one axis adds up three joints
     coupled = ControllerAxes("t", tuple("abcdef"), matrix, np.zeros(6))
     changed = replace(plan, robot=replace(plan.robot, controllers={"t": coupled}))
-    off = _near_home(changed, TARGET, 0.004).axes - to_axes(changed.robot, TARGET, plan.home)
-    assert np.abs(off).max() == pytest.approx(0.4)
-    assert np.degrees(from_axes(changed.robot, TARGET, off)) == pytest.approx(0.4 / 3)
-    assert np.all(_near_home(plan, replace(TARGET, refuses=()), 0.004).axes == to_axes(plan.robot, TARGET, plan.home))
+    off = just_inside(changed, TARGET, 0.004).axes - to_axes(changed.robot, TARGET, plan.home)
+    assert off == pytest.approx([0.49, -0.49, 0.49, -0.49, 0.49, -0.49])
+    assert np.all(just_inside(plan, replace(TARGET, refuses=()), 0.004).axes == to_axes(plan.robot, TARGET, plan.home))
