@@ -84,11 +84,15 @@ _CURVATURE = 0.06  # times J has a curvature of about 1, from which SLSQP begins
 _QUADRATIC = 100  # variables, up to which quadratic steps are worth their cost
 _DRAWN = 24  # first candidates of a constrained problem
 
-FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 65)
-SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5, 50)
-WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6, 85)
-CHILD = replace(WHOLE, quadratic=100)  # near its parents, so that it is compared early
-GATES = ((FIRST, np.inf), (SCREEN, np.inf), (CHILD, 20))  # points, or the end, at which J is compared with the latest
+FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 40)
+SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5, 30)
+WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6, 40)
+CHILD = replace(WHOLE, quadratic=41)  # near its parents: it needs no other step, and is compared early
+ALONE = tuple(replace(step, quadratic=n) for step, n in ((FIRST, 65), (SCREEN, 50), (WHOLE, 85)))  # has no children
+GATES = (  # points, or the end of a descent, at which J is compared with that of the latest others
+    *((FIRST, np.inf), (SCREEN, np.inf), (CHILD, 20)),
+    *((ALONE[0], np.inf), (ALONE[1], np.inf)),
+)
 SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
 FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7)
 LAST = (Fidelity(4.0, 0.15, 400.0, 3000.0, 150, 1e-8), Fidelity(4.0, 0.1, 400.0, 3000.0, 150, 1e-8))
@@ -353,7 +357,7 @@ class _Descender:
 def _dropped(task: Descent, screened: FloatArray, step: Fidelity, points: float, J: float) -> bool:
     """Note J at the gates that a descent has come to; True if it ends at one."""
     for k, (fidelity, look) in enumerate(GATES):
-        if fidelity == step and points >= look and np.isnan(screened[k]):
+        if fidelity == step and points >= look and np.isnan(screened[k]) and not (screened > task.gates).any():
             screened[k] = J
     return bool((screened > task.gates).any())
 
@@ -567,7 +571,7 @@ def evolution(ledger: Ledger, random: np.random.Generator) -> None:
         while True:
             drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
             ledger.evaluations += cost * len(found.value)
-            ledger.descended(list(ledger.problem.encode(drawn)), (FIRST, SCREEN, WHOLE, *further), gated=True)
+            ledger.descended(list(ledger.problem.encode(drawn)), (*ALONE, *further), gated=True)
     steps = (SCREEN, WHOLE, *further) if ledger.problem.names else (CHILD, *further)
     _evolve(ledger, random, () if search.blind else steps)
 
