@@ -57,7 +57,7 @@ def multistart_lbfgs(problem: Problem, seconds: float, seed: int) -> Candidates:
         objective, none = problem.objective(SMOOTH), np.empty(0)
         while time.process_time() < end - _LAST * seconds:
             x = random.uniform(-1.0, 1.0, problem.n_design)
-            found.append(descend(objective, x, SMOOTH, none, lambda _: time.process_time() > end - _LAST * seconds)[0])
+            found.append(descend(objective, x, SMOOTH, none, lambda *_: time.process_time() > end - _LAST * seconds)[0])
         return _descended(problem, sorted(found, key=lambda x: _value(problem, x)), end)
 
 
@@ -178,7 +178,7 @@ def _descended(problem: Problem, found: Sequence[FloatArray], end: float) -> Can
             if value < np.inf and time.process_time() >= end:
                 break
             x = encode(problem, decode(problem, x[None]))[0]
-            x = descend(problem.objective(fidelity), x, fidelity, none, lambda _: time.process_time() >= end)[0]
+            x = descend(problem.objective(fidelity), x, fidelity, none, lambda *_: time.process_time() >= end)[0]
         judged = float(finer.evaluate(decode(problem, x[None])).value[0])
         if judged < value:
             best, value = x, judged

@@ -116,15 +116,16 @@ def soft_condition(G: FloatArray, p: float, normalised: bool = True) -> tuple[fl
     if not (square > 0.0).all() or not np.isfinite(G).all():
         return float("inf"), np.zeros_like(G)
     d = 1.0 / np.sqrt(square) if normalised else np.ones(len(G))
-    eigenvalues, V = np.linalg.eigh(G * np.outer(d, d))
+    scale = d[:, None] * d
+    eigenvalues, V = np.linalg.eigh(G * scale)
     eigenvalues = np.maximum(eigenvalues, SOFT_FLOOR * eigenvalues[-1])
     largest, smallest = eigenvalues[-1], eigenvalues[0]
     up, down = (eigenvalues / largest) ** p, (smallest / eigenvalues) ** p
     value = 0.5 * (np.log(largest / smallest) + (np.log(up.sum()) + np.log(down.sum())) / p)
     w = 0.5 / eigenvalues * (up / up.sum() - down / down.sum())
-    M = (V * w) @ V.T * np.outer(d, d)
+    M = (V * w) @ V.T * scale
     if normalised:
-        M[np.diag_indices_from(M)] -= d * d * ((V * V) @ (w * eigenvalues))
+        M.flat[:: len(M) + 1] -= d * d * ((V * V) @ (w * eigenvalues))
     return float(value), M
 
 

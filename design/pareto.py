@@ -244,7 +244,7 @@ def _polish(archive: _Archive) -> None:
         x = encode(problem, best.some([k]))[0]
         for fidelity in (WHOLE, SHARP):
             objective, shift = bounded.objective(fidelity), np.zeros(len(bounded.names))
-            x, _, n = descend(objective, x, fidelity, shift, lambda n: archive.spent(n * POINT_COST) >= 1.0)
+            x, _, n = descend(objective, x, fidelity, shift, lambda n, _: archive.spent(n * POINT_COST) >= 1.0)
             archive.evaluations += n * POINT_COST
         made, found = bounded.fitted(decode(bounded, x[None]), None)
         value, g = measure(problem, objectives, made)

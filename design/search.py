@@ -50,7 +50,7 @@ class State:
     swing: FloatArray
     value: FloatArray  # (n_members,), with true signs on a fine grid
     violation: FloatArray
-    screened: FloatArray  # (n, 2): J of the latest children after each of GATED
+    screened: FloatArray  # (n, n_gates): J of the latest children at each of GATES
     history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, kind of stage
 
     @property
@@ -80,13 +80,19 @@ _FINALISTS = 8
 FAMILY = 12  # distinct motions that a search returns, if it has found as many
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
 _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
+_CURVATURE = 0.06  # times J has a curvature of about 1, from which SLSQP begins
 _QUADRATIC = 100  # variables, up to which quadratic steps are worth their cost
 _DRAWN = 24  # first candidates of a constrained problem
 
 FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 40)
 SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5, 30)
-GATED = (FIRST, SCREEN)  # after these a child is compared with the latest others
 WHOLE = Fidelity(1.0, 0.25, 100.0, 100.0, 120, 3e-6, 40)
+CHILD = replace(WHOLE, quadratic=41)  # near its parents: it needs no other step, and is compared early
+ALONE = tuple(replace(step, quadratic=n) for step, n in ((FIRST, 65), (SCREEN, 50), (WHOLE, 85)))  # has no children
+GATES = (  # points, or the end of a descent, at which J is compared with that of the latest others
+    *((FIRST, np.inf), (SCREEN, np.inf), (CHILD, 20)),
+    *((ALONE[0], np.inf), (ALONE[1], np.inf)),
+)
 SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
 FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7)
 LAST = (Fidelity(4.0, 0.15, 400.0, 3000.0, 150, 1e-8), Fidelity(4.0, 0.1, 400.0, 3000.0, 150, 1e-8))
@@ -259,7 +265,7 @@ def run_search(
 def empty_state(problem: Searchable) -> State:
     """Begin a search."""
     nothing, none = problem.decode(np.empty((0, problem.n_design))), np.empty(0)
-    empty = np.empty((0, len(GATED)))
+    empty = np.empty((0, len(GATES)))
     return State(0, 0, 0.0, nothing.center, nothing.swing, none, none, empty, np.empty((0, 4)))
 
 
@@ -290,7 +296,7 @@ class Descent:
 
     x: FloatArray
     steps: tuple[Fidelity, ...]
-    gates: tuple[float, ...] = (np.inf, np.inf)  # J after each of GATED, above which the child is dropped
+    gates: tuple[float, ...] = (np.inf,) * len(GATES)  # J at each of GATES, above which the child is dropped
     anchor: FloatArray | None = None
     room: float = np.inf  # evaluations or seconds
 
@@ -299,7 +305,7 @@ class Descent:
 class Landing:
     """Where a descent ended: nothing where it was dropped."""
 
-    screened: FloatArray  # J after each of GATED; NaN where it was not made
+    screened: FloatArray  # J at each of GATES; NaN where it did not come to one
     evaluations: int
     seconds: float
     candidates: Candidates | None = None
@@ -321,22 +327,24 @@ class _Descender:
     def run(self, task: Descent) -> Landing:
         """Descend through the steps while there is room, then fit into the limits and judge."""
         started, spent, x = time.process_time(), 0, task.x
-        shift, screened = np.zeros(len(self.problem.names)), np.full(len(GATED), np.nan)
+        shift, screened = np.zeros(len(self.problem.names)), np.full(len(GATES), np.nan)
         for step, following in zip(task.steps, (*task.steps[1:], None), strict=False):
             objective = self.objective(step)
 
-            def used(points: int, cost: int = objective.cost, before: int = spent) -> bool:
-                done = before + cost * points if self.counted else time.process_time() - started
-                return done + (cost + 1 if self.counted else 0) > task.room  # 1 for the judgement
+            def used(points: int, J: float, step: Fidelity = step, before: int = spent) -> bool:
+                if self.counted:
+                    cost = self.objective(step).cost
+                    over = before + cost * (points + 1) + 1 > task.room  # 1 for the judgement
+                else:
+                    over = time.process_time() - started > task.room
+                return over or _dropped(task, screened, step, points, J)
 
-            if used(0):
+            if used(0, np.inf):
                 break
             x, value, points = descend(objective, x, step, shift, used)
             spent += objective.cost * points
-            if step in GATED:
-                screened[GATED.index(step)] = value
-                if value > task.gates[GATED.index(step)]:
-                    return Landing(screened, spent, time.process_time() - started)
+            if _dropped(task, screened, step, np.inf, value):
+                return Landing(screened, spent, time.process_time() - started)
             if len(shift) and following is not None:  # the method of multipliers
                 over = shift + self.finer.evaluate(self.problem.decode(x[None])).g[0]
                 shift = np.maximum(0.0, over) * step.weight / following.weight
@@ -346,10 +354,22 @@ class _Descender:
         return Landing(screened, spent + 1, time.process_time() - started, candidates, found)
 
 
+def _dropped(task: Descent, screened: FloatArray, step: Fidelity, points: float, J: float) -> bool:
+    """Note J at the gates that a descent has come to; True if it ends at one."""
+    for k, (fidelity, look) in enumerate(GATES):
+        if fidelity == step and points >= look and np.isnan(screened[k]) and not (screened > task.gates).any():
+            screened[k] = J
+    return bool((screened > task.gates).any())
+
+
 def descend(
-    objective: "Objective | Simulated", x: FloatArray, step: Fidelity, shift: FloatArray, used: Callable[[int], bool]
+    objective: "Objective | Simulated",
+    x: FloatArray,
+    step: Fidelity,
+    shift: FloatArray,
+    used: Callable[[int, float], bool],
 ) -> tuple[FloatArray, float, int]:
-    """Minimise J from x, until `used(points)` tells that the budget is: the best point, its J, all points.
+    """Minimise J from x, until `used(points, lowest J)` tells that the budget is: the best point, its J, all points.
 
     L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. Where these are the only limits,
     SLSQP has those that x nearly reaches as linear constraints; a step costs it more, the more variables there are.
@@ -360,7 +380,7 @@ def descend(
 
     def value(x: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best, lowest, points
-        if points and used(points):
+        if points and used(points, lowest):
             raise BudgetSpent
         J, slope = objective(x, shift)
         points += 1
@@ -376,8 +396,9 @@ def descend(
             x = problem.encode(problem.decode(x[None]))[0]
             A = limit_rows(problem, x)
             inside = {"type": "ineq", "fun": lambda x: 1.0 - A @ x, "jac": lambda _: -A}
-            form = {"maxiter": step.quadratic, "ftol": step.tolerance}
-            minimize(value, x, jac=True, method="SLSQP", constraints=inside if len(A) else (), options=form)
+            form = {"maxiter": step.quadratic, "ftol": _CURVATURE * step.tolerance}
+            flat = {"jac": True, "constraints": inside if len(A) else (), "options": form}
+            minimize(lambda x: tuple(_CURVATURE * part for part in value(x)), x, method="SLSQP", **flat)
         else:
             minimize(value, x, jac=True, method="L-BFGS-B", options={**form, "gtol": 1e-6})
     return best, lowest, points
@@ -449,7 +470,7 @@ class Ledger:
             usual = _USUAL * self.crew.cost * sum(step.iterations for step in steps)
             n = int(np.clip(room / max(1.0, usual), 1, len(X)))
             X, each = X[:n], room / n
-        gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATED)))
+        gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATES)))
         anchor, merits = self._anchor(), []
         for landing in self.crew.run([Descent(x, steps, gates, anchor, each) for x in X]):
             self.waited += landing.seconds / self.crew.workers if self.crew.pool is not None else 0.0
@@ -479,7 +500,7 @@ class Ledger:
         return [*merit(found).tolist(), *[np.inf] * (count - len(X))]
 
     def _gate(self, k: int) -> float:
-        """Return the median J of the latest children after GATED[k]: the halving of a generation."""
+        """Return the median J of the latest children that came to GATES[k]: the halving of a generation."""
         latest = [row[k] for row in self.screened if np.isfinite(row[k])][-_MEMORY:]
         return float(np.median(latest)) if len(latest) > _FEW else np.inf
 
@@ -506,7 +527,7 @@ class Ledger:
             done=self.before.done + 1,
             evaluations=self.before.evaluations + self.evaluations,
             seconds=self.before.seconds + self.seconds(),
-            screened=np.array(self.screened[-2 * _MEMORY :]).reshape(-1, len(GATED)),
+            screened=np.array(self.screened[-2 * _MEMORY :]).reshape(-1, len(GATES)),
             history=np.concatenate([self.before.history, rows]),
         )
 
@@ -542,18 +563,17 @@ def start(ledger: Ledger, random: np.random.Generator) -> None:
 def evolution(ledger: Ledger, random: np.random.Generator) -> None:
     """Let pymoo vary the population, and descend its children, until the stage's allowance is spent."""
     search = ledger.search
-    steps = () if search.blind else (SCREEN, WHOLE)
-    if search.sharpens(ledger.before.done):
-        steps = (*steps, SHARP)
-        if not search.sharpens(ledger.before.done - 1):
-            members = ledger.members()
-            ledger.descended(list(ledger.problem.encode(members.candidates)), (SHARP,))
+    further = (SHARP,) if search.sharpens(ledger.before.done) else ()
+    if further and not search.sharpens(ledger.before.done - 1):
+        members = ledger.members()
+        ledger.descended(list(ledger.problem.encode(members.candidates)), further)
     if search.method == "restarts":
         while True:
             drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
             ledger.evaluations += cost * len(found.value)
-            ledger.descended(list(ledger.problem.encode(drawn)), (FIRST, *steps), gated=True)
-    _evolve(ledger, random, steps)
+            ledger.descended(list(ledger.problem.encode(drawn)), (*ALONE, *further), gated=True)
+    steps = (SCREEN, WHOLE, *further) if ledger.problem.names else (CHILD, *further)
+    _evolve(ledger, random, () if search.blind else steps)
 
 
 def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, ...]) -> None:

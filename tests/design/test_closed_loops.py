@@ -266,7 +266,7 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     J, slope = problem.objective(WHOLE)(x, shift)
     assert J >= UNBOUNDED
     assert not slope.any()
-    assert np.array_equal(descend(problem.objective(WHOLE), x, WHOLE, shift, lambda _: False)[0], x)
+    assert np.array_equal(descend(problem.objective(WHOLE), x, WHOLE, shift, lambda *_: False)[0], x)
 
 
 def test_slopes_of_singularity_rows_agree_with_differences():

@@ -15,6 +15,7 @@ from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
 from excitor.design.problem import (
+    POINT_COST,
     Candidates,
     Evaluation,
     active_rows,
@@ -30,6 +31,8 @@ from excitor.design.problem import (
     searched,
 )
 from excitor.design.search import (
+    CHILD,
+    GATES,
     SCREEN,
     WHOLE,
     Budget,
@@ -328,12 +331,18 @@ def test_shifts_reversal_and_mirrors_are_found_and_undone():
 def test_a_dropped_child_is_not_judged():
     problem = small_problem()
     crew = _Crew(Search(problem, Budget(evaluations=1000)), 1)
-    (landing,) = crew.run(
-        [Descent(problem.encode(random_candidates(problem, 1))[0], (SCREEN, WHOLE), gates=(0.0, 0.0))]
+    x = problem.encode(random_candidates(problem, 1))[0]
+    screened, child = crew.run(
+        [
+            Descent(x, (SCREEN, WHOLE), gates=(0.0,) * len(GATES)),
+            Descent(x, (CHILD,), gates=tuple(0.0 if gate == (CHILD, 20) else np.inf for gate in GATES)),
+        ]
     )
-    assert landing.candidates is None
-    assert np.isfinite(landing.screened[1])
-    assert landing.evaluations > 0
+    assert screened.candidates is None
+    assert child.candidates is None
+    assert np.isfinite(screened.screened).tolist() == [fidelity == SCREEN for fidelity, _ in GATES]
+    assert np.isfinite(child.screened).tolist() == [gate == (CHILD, 20) for gate in GATES]
+    assert child.evaluations == 20 * POINT_COST, "it ends at its first comparison"
 
 
 def test_seeds_differ():
