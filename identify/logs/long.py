@@ -38,6 +38,7 @@ class LongLog:
     places: Mapping[str, Sequence[int]]  # by file: bytes where every thousandth row begins, and where the last ends
     begin: float = 0.0  # s on its clock, where it begins
     rate: float = 0.0
+    seconds: float = 0.0  # that it lasts
 
 
 def open_long(path: Path, declared: ColumnMap, names: tuple[str, ...]) -> LongLog | None:
@@ -62,7 +63,9 @@ def open_long(path: Path, declared: ColumnMap, names: tuple[str, ...]) -> LongLo
         return None
     long = LongLog(path, declared, names, form, n_rows, places)
     first = read_rows(long, 0, ROWS)
-    return replace(long, begin=first.start_s - first.skipped_s, rate=first.sample_rate_hz)
+    long = replace(long, begin=first.start_s - first.skipped_s, rate=first.sample_rate_hz)
+    last = read_rows(long, n_rows - ROWS, ROWS)
+    return replace(long, seconds=last.skipped_s + len(last) / long.rate)
 
 
 def read_rows(long: LongLog, first: int, count: int) -> Log:
@@ -99,7 +102,8 @@ def _places(path: Path, header: bool) -> list[int]:
             numbers = rows + 1 + np.arange(len(ends))  # of the row that begins behind each end
             found += (at + 1 + ends[(numbers >= 0) & (numbers % _MARK == 0)]).tolist()
             rows, at = rows + len(ends), at + len(block)
-    return [*found, at] if header else [0, *found, at]
+    marks = [place for place in found if place < at]
+    return [*marks, at] if header else [0, *marks, at]
 
 
 def _text_rows(long: LongLog, declared: ColumnMap, first: int, count: int) -> Log:
