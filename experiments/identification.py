@@ -753,7 +753,7 @@ def with_doubts(
     found = allowed(impossible_values(robot, intervals, runs.training), runs.campaign.content.identify.allow)
     if laws is not None:
         remedy = "a weighed load gives the laws themselves"
-        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma), remedy, {}))
+        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma, laws.what), remedy, {}))
     return intervals, laws, (*found, *(() if lost is None else (lost,)))
 
 

@@ -29,6 +29,7 @@ Role = Literal["measured", "reference", "unknown"]
 ChannelSide = Literal["joint", "motor", "unknown"]
 CURRENT = "current to torque"
 MOTORS = "torques to the joint side"
+POSITIONS = "positions to the joint side"
 UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
 _GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
 EVEN = 0.01  # of an interval: stamps that deviate less are even
@@ -229,7 +230,7 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     q, tau = position.values, effort.values
     if position.side == "motor":
         q = joint_positions(robot, q)
-        steps.append(Step("positions to the joint side", {}))
+        steps.append(Step(POSITIONS, {}))
     if effort.kind == "current":
         try:
             tau = torque_from_current(robot, tau)

@@ -85,13 +85,15 @@ class DriveTrain:
     rotors: tuple[RotorInertia, ...] = ()
     friction: tuple[FrictionTerm, ...] = ()
     current_sigma: FloatArray | None = None  # (n_joints,): relative, of the current laws; None where not stated
+    ratio_sigma: FloatArray | None = None  # (n_joints,): relative, of the gears' ratios; None where not stated
     in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
         sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
-        if self.current_sigma is not None:
-            freeze(self, current_sigma=str(sizes["n_joints"]))
+        for name in ("current_sigma", "ratio_sigma"):
+            if getattr(self, name) is not None:
+                freeze(self, **{name: str(sizes["n_joints"])})
 
     @property
     def has_current_law(self) -> bool:

@@ -10,18 +10,20 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.identification import identify, write_model
 from excitor.experiments.model import read_model
 from excitor.experiments.payload import PayloadRuns, estimated
-from excitor.identify.currents import gear_losses, law_doubt
+from excitor.identify.currents import gear_losses, law_doubt, law_sentence
 from excitor.identify.estimate import compress, wls
 from excitor.identify.intervals import believing, honest_intervals, white_intervals
 from excitor.identify.load.equations import LoadRun, exact_arm
 from excitor.identify.load.fit import at_center, center_values
-from excitor.identify.log import CURRENT, MOTORS
+from excitor.identify.log import CURRENT, MOTORS, POSITIONS
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import InvalidRobot
 from excitor.robots.friction import motor_torques
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 from tests.experiments.test_currents import CURRENTS, GAINS, robot_toml, write_campaign
 from tests.identify.test_load import measured, with_known_drives, wrist_motion
@@ -80,6 +82,37 @@ def test_doubt_about_laws_covers_the_base_parameters(arm, motion):
 def test_doubt_about_laws_covers_over_200_draws(arm, motion):
     inside = inside_of_draws(arm, motion, 200, lambda r, estimate, run: honest_intervals(r, estimate, [run]))
     assert 0.9 <= inside.mean() <= 0.997
+
+
+def test_doubt_about_gears_covers_the_base_parameters(arm, motion):
+    """Motors' positions and torques come through ratios that are off by 2 %: slower joints, larger torques."""
+    drive = replace(arm.drive, current_sigma=None, ratio_sigma=np.full(6, 0.02))
+    doubtful, inside, alone = replace(arm, drive=drive), [], []
+    true, N = base_parameters(arm).values(arm.chi), arm.drive.motor_from_joint
+    for seed in range(20):
+        off = 1.0 + 0.02 * np.random.default_rng(2000 + seed).normal(size=6)
+        turn = np.linalg.solve(N, off[:, None] * N).T  # what the stated ratios make of true positions
+        tau = motor_torques(arm, inverse_dynamics(arm, motion)) / off @ N
+        run = Samples("run", Motion(motion.q @ turn, motion.dq @ turn, motion.ddq @ turn), tau + noise(tau, seed, 0.0),
+                      20.0, steps=(Step(MOTORS, {}), Step(POSITIONS, {})), robot=doubtful)  # fmt: skip
+        regression = dynamic_regression(doubtful, [run])
+        estimate = wls(compress(regression))
+        gears = law_doubt(doubtful, [run], regression, estimate, None)
+        white = white_intervals(estimate)
+        for found, some in ((believing(white, gears.covariance), inside), (white, alone)):
+            some.append((true >= found.low) & (true <= found.high))
+    assert 0.9 <= np.mean(inside) <= 0.997
+    assert np.mean(alone) < 0.8
+    assert "the gears' ratios, known to 2 %" in law_sentence(gears.sigma, gears.what)
+
+
+def test_doubt_about_gears_is_stated_in_the_robot_file(tmp_path):
+    path = tmp_path / "arm.toml"
+    path.write_text(robot_toml("rotradi") + "\n[drive]\nratios = [100, 100, 50]\nratio_sigma = [0.01, 0.01, 0.02]\n")
+    np.testing.assert_array_equal(load(str(path)).drive.ratio_sigma, [0.01, 0.01, 0.02])
+    path.write_text(robot_toml("rotradi") + "\n[drive]\nratio_sigma = 0.01\n")
+    with pytest.raises(InvalidRobot, match="ratio_sigma: is of ratios"):
+        load(str(path))
 
 
 def test_no_doubt_where_no_current_was_measured(arm, motion):
