@@ -658,12 +658,18 @@ def noise_findings(runs: Runs) -> tuple[Finding, ...]:
         fitted = pick_rows(fitted, fitted.sample % -(-len(fitted) // MOST_TESTED) == 0)
         Z = columns_along(runs.campaign.robot, runs.training, motions, fitted, thinner(runs.campaign))
         squares = wls(compress(fitted))
-        found = instrumental_variables(fitted, lambda _: Z, start=squares)
-    except ExcitorError:  # too few equations, or weak instruments: nothing can be said by them
+    except ExcitorError:  # too few equations: nothing can be said by them
         return ()
+    try:
+        found = instrumental_variables(fitted, lambda _: Z, start=squares)
+    except ExcitorError as error:
+        if commanded or isinstance(error, RankDeficient):
+            return ()
+        sentence = "repetitions of the motion do not show the same accelerations: most of these are noise of positions"
+        return (Finding("doubtful", "noisy regressors", sentence, "state a lower lowpass_hz in [processing]", {}),)
     test, own = durbin_wu_hausman(fitted, Z, squares, found.estimate.values), honest_intervals(fitted, squares)
     moved = float(np.max(np.abs(found.estimate.values - squares.values) / (own.high - squares.values)))
-    needed = test.needed and moved > 1.0 and not found.strength.weak
+    needed = test.needed and moved > 1.0  # weak instruments are no excuse: noise makes those of a repetition weak
     sentence = f"with {' and '.join(sorted(sources))} as instruments: {test.sentence}"
     sentence += f"; by them, parameters move by up to {moved:.2g} of their intervals' half-widths"
     remedy = "compare with `excitor compare --method iv`, or record more repetitions" if needed else "nothing to do"

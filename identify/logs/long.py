@@ -56,12 +56,12 @@ def open_long(path: Path, declared: ColumnMap, names: tuple[str, ...]) -> LongLo
         for name in dict.fromkeys(["", *(entry.file or "" for entry in declared.signals)]):
             if not name or (path.parent / name).is_file():
                 places[name] = _places(path.parent / name if name else path, declared.header)
-        n_rows = min((len(found) - 2) * _MARK for found in places.values())
+        n_rows = min((len(found) - 2) * _MARK for found in places.values())  # the last thousand may be less
     else:
         return None
     if n_rows < LONG:
         return None
-    long = LongLog(path, declared, names, form, n_rows, places)
+    long = LongLog(path, declared, names, form, -(-n_rows // _MARK) * _MARK, places)
     first = read_rows(long, 0, ROWS)
     long = replace(long, begin=first.start_s - first.skipped_s, rate=first.sample_rate_hz)
     last = read_rows(long, n_rows - ROWS, ROWS)
@@ -69,8 +69,10 @@ def open_long(path: Path, declared: ColumnMap, names: tuple[str, ...]) -> LongLo
 
 
 def read_rows(long: LongLog, first: int, count: int) -> Log:
-    """Read some rows as a log: its gaps, and what of the file was before it, are in s from the file's beginning."""
-    declared = long.declared
+    """Read some rows, whole thousands, as a log: gaps, and what was before it, are in s from the beginning."""
+    declared, end = long.declared, -(-(first + count) // _MARK) * _MARK
+    first = first // _MARK * _MARK
+    count = end - first
     if long.rate and declared.time is not None:
         declared = declared.model_copy(update={"sample_rate_hz": long.rate})
     if long.form == "text":
@@ -107,7 +109,7 @@ def _places(path: Path, header: bool) -> list[int]:
 
 
 def _text_rows(long: LongLog, declared: ColumnMap, first: int, count: int) -> Log:
-    begin, end = first // _MARK, -(-(first + count) // _MARK)
+    begin, end = first // _MARK, (first + count) // _MARK
     with tempfile.TemporaryDirectory(prefix="excitor-part-") as place:
         for name, places in long.places.items():
             source = long.path.parent / name if name else long.path

@@ -688,7 +688,7 @@ def current_law(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
 
 
 def relative_sigma(name: str, of: Sequence[str], n: int, reading: Reading) -> FloatArray | None:
-    """Read the relative standard deviation of current laws or gears, one number or one a motor; None where not given."""
+    """Read the relative deviation of current laws or gears, one number or one a motor; None where not given."""
     drive, path = reading.description.drive, f"drive.{name}"
     given = getattr(drive, name)
     if given is not None and all(getattr(drive, other) is None for other in of):
