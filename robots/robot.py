@@ -91,9 +91,10 @@ class DriveTrain:
     def __post_init__(self) -> None:
         sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
-        for name in ("current_sigma", "ratio_sigma"):
-            if getattr(self, name) is not None:
-                freeze(self, **{name: str(sizes["n_joints"])})
+        if self.current_sigma is not None:
+            freeze(self, current_sigma=str(sizes["n_joints"]))
+        if self.ratio_sigma is not None:
+            freeze(self, ratio_sigma=str(sizes["n_joints"]))
 
     @property
     def has_current_law(self) -> bool:

@@ -124,7 +124,7 @@ def _text_rows(long: LongLog, declared: ColumnMap, first: int, count: int) -> Lo
         except InvalidLog as error:
             where = error.path if error.row is None else f"{error.path}, row {error.row}"
             row = None if error.row is None else error.row + begin * _MARK
-            file = long.path.parent / Path(error.path).name
-            raise InvalidLog(file, str(error).removeprefix(f"{where}: "), row) from None
+            damaged = long.path.parent / Path(error.path).name
+            raise InvalidLog(damaged, str(error).removeprefix(f"{where}: "), row) from None
     notes = [f"rows {begin * _MARK + 1} to {min(end * _MARK, long.n_rows)}, counted from there on", *log.notes]
     return replace(log, path=str(long.path), notes=tuple(notes if log.notes else ()))
