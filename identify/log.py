@@ -41,6 +41,7 @@ _NICE = 1e-4  # s: intervals are rounded to it where that changes them by less t
 _RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
 Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
 SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
+_TURNS = (2.0 * np.pi, 360.0)  # of positions in rad or degrees
 _MOST_SPIKES = 1e-3  # of all samples: more are no accidents
 
 
@@ -460,6 +461,25 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     first = int(spikes[0])
     sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
     return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
+
+
+def unwrap_turns(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatArray, str]:
+    """Join positions that start anew after a whole turn, in rad or degrees; name the first such row.
+
+    All of a channel's large steps must be of one turn, and its values within one.
+    """
+    step = np.diff(values)
+    for turn in _TURNS:
+        large = np.abs(step) > 0.5 * turn
+        if not large.any() or np.ptp(values) > 1.001 * turn:
+            continue
+        small = np.abs(step[~large]).max(initial=0.0)
+        if small < 0.1 * turn and np.abs(np.abs(step[large]) - turn).max() <= 2.0 * small + 1e-3 * turn:
+            first, count = int(rows[int(np.argmax(large)) + 1]), int(np.count_nonzero(large))
+            more = f" ({count} such steps)" if count > 1 else ""
+            sentence = f"{name} starts anew after a turn of {turn:.4g} at row {first}{more}: turns are counted on"
+            return np.unwrap(values, period=turn), sentence
+    return values, ""
 
 
 def log_from_frame(
