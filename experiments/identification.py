@@ -244,9 +244,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
     if found.estimate is None or found.intervals is None:
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
-    estimate, intervals = found.estimate, found.intervals
+    estimate, intervals, parts = of_all_rows(examined, equations.fitted, found.estimate, found.intervals)
     tell(_fitted(estimate, settings.method, found.reduction))
-    estimate, intervals, parts = of_all_rows(examined, equations.fitted, estimate, intervals)
     intervals, laws, found_now = with_doubts(examined, equations.fitted, estimate, intervals)
     findings = (*examined.findings, *parts, *found_now)
     if not usable(findings):

@@ -474,7 +474,7 @@ def unwrap_turns(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatAr
         if not large.any() or np.ptp(values) > 1.001 * turn:
             continue
         small = np.abs(step[~large]).max(initial=0.0)
-        if small < 0.1 * turn and np.abs(np.abs(step[large]) - turn).max() <= 2.0 * small + 1e-3 * turn:
+        if small < 0.1 * turn and np.abs(np.abs(step[large]) - turn).max() <= 1.1 * small + 1e-3 * turn:
             first, count = int(rows[int(np.argmax(large)) + 1]), int(np.count_nonzero(large))
             more = f" ({count} such steps)" if count > 1 else ""
             sentence = f"{name} starts anew after a turn of {turn:.4g} at row {first}{more}: turns are counted on"
