@@ -67,7 +67,10 @@ SENSORS = Sensors()
 
 
 def run(full: bool = False) -> Report:
-    """Measure random arms, and public recordings where they are; `full` takes ten arms, else one."""
+    """Measure random arms, evidence, and public recordings where they are; `full` takes all, else a tenth."""
+    from benchmarks._evidence import evidence_figures
+    from benchmarks._in_process import process_figures
+
     cases: list[Case] = []
     for seed in range(ARMS if full else 1):
         cases += [measure_arm(seed, noise, DRAWS) for noise in NOISES]
@@ -85,6 +88,7 @@ def run(full: bool = False) -> Report:
         Figure("logs.good_band_refused", refused, "", 0, "equal"),
         Figure("logs.format_difference", format_difference(), "", 1e-9, "at most"),
         Figure("logs.identify_s", float(np.median([case.seconds for case in cases])), "s", 10.0, "at most"),
+        *evidence_figures(full),
     ]
     public = {name: measure_public(name) for name in PUBLIC if (DATA / name).is_dir()}
     bars = {"xmate3": ("logs.xmate3_percent", 100.0, 5.0), "tx40": ("logs.tx40_delivered", 1.0, 0.068)}
@@ -92,6 +96,7 @@ def run(full: bool = False) -> Report:
     for name, (error, _) in public.items():
         label, unit, bar = bars[name]
         figures.append(Figure(label, unit * error, "%" if unit > 1.0 else "", bar, "at most"))
+    figures += process_figures(DATA / "qrc350") if (DATA / "qrc350").is_dir() else []
     chosen = {f"arm {case.seed}, {100 * case.noise:g} % noise": case.chosen for case in cases}
     chosen |= {name: choice for name, (_, choice) in public.items()}
     return Report("bench", "logs", figures, {"arms": len(cases) // len(NOISES), "chosen": chosen})

@@ -30,6 +30,7 @@ from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
     from excitor.identify.band import BandChoice
+    from excitor.identify.logs.long import LongLog
     from excitor.identify.logs.timing import Timing
 
 FILE = "campaign.toml"
@@ -460,6 +461,15 @@ class InvalidCampaign(ExcitorError):
         super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class LongRun:
+    """A run whose log is read in parts, and the runs that are stretches of it."""
+
+    run: Run
+    log: "LongLog"
+    stretches: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class OpenCampaign:
     """A campaign with its robot and its folder."""
@@ -472,6 +482,7 @@ class OpenCampaign:
     band: "BandChoice | None" = None  # of the motion: chosen from the logs, or compared with the stated one
     timing: "Timing | None" = None  # of torques that were recorded beside a motion: estimated, or stated
     friction: Mapping[str, Any] | None = None  # forms that the robot's friction was given, as in model.json
+    long: tuple[LongRun, ...] = ()  # runs whose logs are read in parts
 
     @property
     def digest(self) -> str:

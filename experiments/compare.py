@@ -24,7 +24,7 @@ from excitor.identify.consistent import ConsistentEstimate, Delivered, delivered
 from excitor.identify.diagnose import Finding, delay, several, usable
 from excitor.identify.estimate import Estimate
 from excitor.identify.instruments import LEVEL
-from excitor.identify.intervals import Intervals, whiteness
+from excitor.identify.intervals import LINEAR, Intervals, whiteness
 from excitor.identify.methods import METHODS, SIMULATING, Answer, answer
 from excitor.identify.regression import Regression, subset
 from excitor.identify.samples import Samples
@@ -379,7 +379,6 @@ def verdicts_of(prepared: ComparisonProblem, judged: Results, bodies: Mapping[st
     """Decide over the models that the methods would deliver, by the evidence that `identify` has of its own."""
     judging, fitted, examined = prepared.judging, prepared.fitted, prepared.examined
     noise = identification.noise_errors(prepared)
-    doubts = identification.data_doubts(examined.findings, examined.alignments)
     found = {}
     for entry in judged:
         own, version = bodies[entry.name].delivered, bodies[entry.name].found
@@ -396,11 +395,25 @@ def verdicts_of(prepared: ComparisonProblem, judged: Results, bodies: Mapping[st
             refusal=bodies[entry.name].refused,
             smallest_inertia=entry.smallest_inertia,
             open_friction=identification.open_friction(prepared.problem.robot, entry.answer.intervals),
-            doubts=doubts,
+            doubts=identification.data_doubts(
+                (*examined.findings, *value_findings(prepared, entry)), examined.alignments
+            ),
             **identification.scores_of_unseen(unseen),
         )
         found[entry.name] = verdict(scores)
     return found
+
+
+def value_findings(prepared: ComparisonProblem, entry: MethodResult) -> tuple[Finding, ...]:
+    """Find impossible parameters of a method's result, as `identify` does of its own."""
+    examined, intervals = prepared.examined, entry.answer.intervals
+    if intervals is None:
+        return ()
+    if entry.estimate.method in LINEAR and len(prepared.problem.regression) == entry.estimate.n_rows:
+        return identification.with_doubts(examined, prepared.problem.regression, entry.estimate, intervals)[2]
+    allow = examined.campaign.content.identify.allow
+    found = identification.impossible_values(prepared.problem.robot, intervals, examined.training)
+    return identification.allowed(found, allow)
 
 
 def judge_answer(prepared: ComparisonProblem, answer: Answer) -> MethodResult | None:

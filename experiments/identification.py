@@ -15,7 +15,7 @@ import numpy as np
 from excitor.experiments import logs
 from excitor.experiments.align.channels import check_payload, payload_check, pooled_load
 from excitor.experiments.align.nouns import REACH_95, Alignment, Check, Load, MeasuredRun, Misalignment
-from excitor.experiments.campaign import FILE, OpenCampaign, StatedController
+from excitor.experiments.campaign import FILE, LongRun, OpenCampaign, StatedController
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.files import write_atomically
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
@@ -39,12 +39,13 @@ from excitor.identify.currents import (
     why_not,
 )
 from excitor.identify.diagnose import Finding, check_moving, diagnose, moving_joints, several, usable
-from excitor.identify.estimate import Estimate, compress, wls
+from excitor.identify.estimate import Estimate, Factors, compress, merge, select, wls
 from excitor.identify.friction_form import BLOCKS, SURE, choose_friction, formed, sentence_of, with_load
 from excitor.identify.instruments import durbin_wu_hausman, instrumental_variables
-from excitor.identify.intervals import Intervals, believing, honest_intervals
+from excitor.identify.intervals import Intervals, believing, honest_intervals, segment_intervals
 from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
+from excitor.identify.logs.long import ROWS
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
 from excitor.identify.periods import other_repetition, repetition, same_motion
 from excitor.identify.reduce import Reduction, Rule
@@ -84,6 +85,7 @@ STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
 CLEARLY = 1.5  # times the half-width of its 95 % interval: a loss that is modelled
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
 IN_PROCESS = "in-process"
+SEGMENTS = 64  # of long logs at least, by which intervals are found
 MANY = 10  # repetitions: the variances of fewer make poor weights
 FATAL = ("values", "workspace", "absent", "rank")  # findings that no --allow overrides: there is nothing to fit
 
@@ -242,10 +244,10 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
     if found.estimate is None or found.intervals is None:
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
-    estimate, intervals = found.estimate, found.intervals
+    estimate, intervals, parts = of_all_rows(examined, equations.fitted, found.estimate, found.intervals)
     tell(_fitted(estimate, settings.method, found.reduction))
     intervals, laws, found_now = with_doubts(examined, equations.fitted, estimate, intervals)
-    findings = (*examined.findings, *found_now)
+    findings = (*examined.findings, *parts, *found_now)
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
@@ -276,6 +278,57 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         spread=judged[2],
         laws=laws,
     )
+
+
+def of_all_rows(
+    runs: Runs, regression: Regression, estimate: Estimate, intervals: Intervals
+) -> tuple[Estimate, Intervals, tuple[Finding, ...]]:
+    """Fit a model's parameters to all rows of long logs, part by part; a note says what stretches of them decided."""
+    campaign, settings = runs.campaign, runs.campaign.content.identify
+    if not campaign.long:
+        return estimate, intervals, ()
+    training = [one for one in campaign.long if one.run.role == "identify"]
+    rows = sum(one.log.n_rows for one in campaign.long)
+    said = f"{several([repr(one.run.name) for one in campaign.long])}: logs of some {rows} rows are read in parts; "
+    chosen = "timing, band, form of friction, findings and errors are those of stretches spread over them"
+    plain = settings.method == "wls" and settings.weights == "joint" and settings.mode != IN_PROCESS
+    if not training or not plain or campaign.robot.drive.in_amperes:
+        alone = "" if not training else ", as are parameters: only wls of a whole arm, from torques, takes all rows"
+        return estimate, intervals, (Finding("note", "long log", f"{said}{chosen}{alone}", "nothing is to do", {}),)
+    segments = list(_segments(runs, training, regression))
+    kept = np.isin(regression.names, estimate.names)
+    segments = [one if kept.all() else select(one, kept) for one in segments]
+    found = wls(merge(segments))
+    own = {joint: sigma for (joint, _), sigma in found.group_sigma.items()}
+    groups = {(j, k): own[j] for j in own for k in range(len(regression.runs))}
+    found = replace(found, group_sigma=groups)
+    sentence = f"{said}parameters and intervals are those of all rows, {found.n_rows} equations; {chosen}"
+    note = Finding("note", "long log", sentence, "nothing is to do", {"rows": rows, "equations": found.n_rows})
+    return found, segment_intervals(segments, found), (note,)
+
+
+def _segments(runs: Runs, long: Sequence[LongRun], regression: Regression) -> list[Factors]:
+    """Compress equations of long logs, then those of other runs, by stretches of time; at most so many are kept."""
+    campaign, rows = runs.campaign, rows_of(runs.campaign)
+    found: list[Factors] = []
+    width, held = 1, 0
+    number = max(1, round(SEGMENTS * ROWS / sum(one.log.n_rows for one in long)))
+    for samples in (samples for one in long for samples in logs.all_samples(campaign, one)):
+        if len(samples) < 4 * campaign.content.processing.average_samples:
+            continue
+        own = dynamic_regression(campaign.robot, [samples], rows=rows)
+        place = segments(own, number)
+        for factors in (compress(pick_rows(own, place == k)) for k in np.unique(place)):
+            if held < width and found:
+                found[-1], held = merge([found[-1], factors]), held + 1
+            else:
+                found, held = [*found, factors], 1
+            if len(found) == 2 * SEGMENTS and held == width:
+                found, width = [merge(found[k : k + 2]) for k in range(0, len(found), 2)], 2 * width
+                held = width
+    stretches = {name for one in long for name in one.stretches}
+    other = np.array([name not in stretches for name in regression.runs])[regression.run]
+    return [*found, compress(pick_rows(regression, other))] if other.any() else found
 
 
 def _fitted(estimate: Estimate, method: str, reduction: Reduction | None) -> str:
@@ -629,12 +682,18 @@ def noise_findings(runs: Runs) -> tuple[Finding, ...]:
         fitted = pick_rows(fitted, fitted.sample % -(-len(fitted) // MOST_TESTED) == 0)
         Z = columns_along(runs.campaign.robot, runs.training, motions, fitted, thinner(runs.campaign))
         squares = wls(compress(fitted))
-        found = instrumental_variables(fitted, lambda _: Z, start=squares)
-    except ExcitorError:  # too few equations, or weak instruments: nothing can be said by them
+    except ExcitorError:  # too few equations: nothing can be said by them
         return ()
+    try:
+        found = instrumental_variables(fitted, lambda _: Z, start=squares)
+    except ExcitorError as error:
+        if commanded or isinstance(error, RankDeficient):
+            return ()
+        sentence = "repetitions of the motion do not show the same accelerations: most of these are noise of positions"
+        return (Finding("doubtful", "noisy regressors", sentence, "state a lower lowpass_hz in [processing]", {}),)
     test, own = durbin_wu_hausman(fitted, Z, squares, found.estimate.values), honest_intervals(fitted, squares)
     moved = float(np.max(np.abs(found.estimate.values - squares.values) / (own.high - squares.values)))
-    needed = test.needed and moved > 1.0 and not found.strength.weak
+    needed = test.needed and moved > 1.0  # weak instruments are no excuse: noise makes those of a repetition weak
     sentence = f"with {' and '.join(sorted(sources))} as instruments: {test.sentence}"
     sentence += f"; by them, parameters move by up to {moved:.2g} of their intervals' half-widths"
     remedy = "compare with `excitor compare --method iv`, or record more repetitions" if needed else "nothing to do"
@@ -724,7 +783,7 @@ def with_doubts(
     found = allowed(impossible_values(robot, intervals, runs.training), runs.campaign.content.identify.allow)
     if laws is not None:
         remedy = "a weighed load gives the laws themselves"
-        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma), remedy, {}))
+        found = (*found, Finding("note", "current laws", law_sentence(laws.sigma, laws.what), remedy, {}))
     return intervals, laws, (*found, *(() if lost is None else (lost,)))
 
 
@@ -758,6 +817,10 @@ def examine_all(runs: Runs) -> tuple[Finding, ...]:
         held = [finding.data["joint"] for finding in at_rest]
         seen = tuple(f for f in seen if f.what not in ("rank", "absent") and f.data.get("joint") not in held)
     found = (*at_rest, *seen)
+    if campaign.long:  # what each of its stretches shows is said once
+        found = tuple(
+            {logs.whole_name(f.sentence): replace(f, sentence=logs.whole_name(f.sentence)) for f in found}.values()
+        )
     if not usable(found):
         return found
     moving = [run for run in (*runs.training, *runs.unseen, *again) if not run.static]

@@ -1,6 +1,7 @@
 """Processing of a run's log into samples: aligned with its plan, filtered, averaged, differentiated, cut."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
-from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run, fields_of
+from excitor.experiments.campaign import FILE, InvalidCampaign, LongRun, OpenCampaign, Processing, Run, fields_of
 from excitor.experiments.log_formats import declared_for
 from excitor.experiments.manifest import (
     MANIFEST,
@@ -26,6 +27,7 @@ from excitor.identify.band import HIGHEST, BandChoice, RawRun, choose_band, low_
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.log import CURRENT, Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import SECONDS, ColumnMap
+from excitor.identify.logs.long import ROWS, LongLog, open_long, read_rows
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
 from excitor.identify.logs.timing import Timing, choose_timing, shifted, stated_timing
@@ -41,6 +43,9 @@ from excitor.robots.friction import torque_from_current
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Payload, Robot, posture
 
+STRETCH, LEAST_STRETCHES, MOST_STRETCHES = 4.0, 5, 20  # s at least, of a long log, by which all is chosen; and how many
+SAMPLED = 80_000  # rows in them
+FILTER_PERIODS = 8.0  # of the cut-off: what lies farther away does not change a low-pass
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
@@ -265,14 +270,17 @@ def _timed(
     campaign: OpenCampaign, read: Mapping[str, MeasuredSignals], timing: Timing | None
 ) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
     """Evaluate the torques of runs that move when they act."""
-    moving = {run.name for run in campaign.content.run if not run.static and timing is not None}
-    done = dict(read)
-    for name in moving & set(read):
-        assert timing is not None
-        one = read[name]
-        tau = shifted(one.tau, one.sample_rate_hz, timing.delay)
-        done[name] = replace(one, tau=tau, steps=(*one.steps, Step("time the torques", timing.settings)))
+    moving = {run.name for run in campaign.content.run if not run.static}
+    done = {name: _acting(one, timing if name in moving else None) for name, one in read.items()}
     return replace(campaign, timing=timing), done
+
+
+def _acting(measured: MeasuredSignals, timing: Timing | None) -> MeasuredSignals:
+    """Evaluate torques when they act."""
+    if timing is None:
+        return measured
+    tau = shifted(measured.tau, measured.sample_rate_hz, timing.delay)
+    return replace(measured, tau=tau, steps=(*measured.steps, Step("time the torques", timing.settings)))
 
 
 def _settled(
@@ -306,22 +314,75 @@ def _settled(
 def _read_apart(campaign: OpenCampaign) -> tuple[OpenCampaign, dict[str, MeasuredSignals]]:
     """Read all logs without a program; a run with gaps becomes several, each of which ends at the next gap."""
     runs: list[Run] = []
+    long: list[LongRun] = []
     read: dict[str, MeasuredSignals] = {}
     for run in campaign.content.run:
         if run.program is not None or fields_of(campaign.content, run) is not None:
             runs.append(run)
             continue
-        measured = read_measured(campaign, run)
-        for part, own in _between_gaps(run, measured, campaign.folder / run.log):
-            runs.append(part)
-            read[part.name] = own
+        path, declared = campaign.folder / run.log, run.columns or campaign.content.log
+        log = None
+        if declared is not None and _once(run) and not run.static:
+            log = open_long(path, declared, campaign.robot.joint_names)
+        whole = [run] if log is None else _stretches(run, log)
+        parts: list[Run] = []
+        for one in whole:
+            for part, own in _between_gaps(one, read_measured(campaign, one, log), path):
+                parts.append(part)
+                read[part.name] = own
+        runs += parts
+        long += [] if log is None else [LongRun(run, log, tuple(part.name for part in parts))]
     if runs == list(campaign.content.run):
         return campaign, read
-    return replace(campaign, content=campaign.content.model_copy(update={"run": runs})), read
+    return replace(campaign, content=campaign.content.model_copy(update={"run": runs}), long=tuple(long)), read
 
 
-def _between_gaps(run: Run, measured: MeasuredSignals, path: Path) -> list[tuple[Run, MeasuredSignals]]:
-    """Cut a run at the gaps of its log, each part with what was recorded between two gaps."""
+def _stretches(run: Run, log: LongLog) -> list[Run]:
+    """Choose stretches of a long log, spread over the part that counts, each a run of its own."""
+    since, until = run.from_s or 0.0, min(log.seconds, np.inf if run.to_s is None else run.to_s)
+    length = max(STRETCH, SAMPLED / MOST_STRETCHES / log.rate)
+    count = int(np.clip(SAMPLED / (length * log.rate), LEAST_STRETCHES, MOST_STRETCHES))
+    if until - since < length:
+        return [run.model_copy(update={"from_s": since, "to_s": until})]
+    begins = np.linspace(since, until - length, count)
+    names = [f"{run.name} (stretch {k} of {count})" for k in range(1, count + 1)]
+    return [
+        run.model_copy(update={"name": name, "from_s": float(a), "to_s": float(a + length)})
+        for name, a in zip(names, begins, strict=True)
+    ]
+
+
+def whole_name(words: str) -> str:
+    """Name long runs where words name a stretch of them."""
+    return re.sub(r" \(stretch \d+ of \d+\)", "", words)
+
+
+def all_samples(campaign: OpenCampaign, long: LongRun) -> Iterator[Samples]:
+    """Process a long log part by part: parts overlap by what the filter needs, and each row is in one of them."""
+    run, log, rate = long.run, long.log, long.log.rate
+    cutoff = cutoff_of(campaign, run.model_copy(update={"name": long.stretches[0]}), rate)
+    overlap = ceil((FILTER_PERIODS / cutoff.hz + campaign.content.processing.settling_s) * rate)
+    overlap += campaign.content.processing.drop_ends
+    count, since = max(ROWS, 6 * overlap), run.from_s or 0.0
+    for first in range(0, log.n_rows, count - 2 * overlap):
+        last = first + count >= log.n_rows
+        measured = joint_side(campaign.robot, read_rows(log, min(first, log.n_rows - count), count))
+        measured = _acting(measured, campaign.timing)
+        until = measured.start + (len(measured.q) - 1) / rate - (0 if last else overlap) / rate
+        until = until if run.to_s is None else min(until, run.to_s)
+        if until - since >= _SHORTEST / 2.0:
+            part = run.model_copy(update={"name": long.stretches[0], "from_s": since, "to_s": until - 0.25 / rate})
+            for one, own in _between_gaps(part, measured, log.path, none=True):
+                yield without_load(campaign, run, _read_run(campaign, one, own))
+            since = until
+        if last:
+            return
+
+
+def _between_gaps(
+    run: Run, measured: MeasuredSignals, path: Path, none: bool = False
+) -> list[tuple[Run, MeasuredSignals]]:
+    """Cut a run at the gaps of its log, each part with what was recorded between two gaps; `none`: it may be empty."""
     if not measured.gaps:
         return [(run, measured)]
     rate, end = measured.sample_rate_hz, measured.start + (len(measured.q) - 1) / measured.sample_rate_hz
@@ -329,7 +390,7 @@ def _between_gaps(run: Run, measured: MeasuredSignals, path: Path) -> list[tuple
     spans = zip(begins, [*(a for a, _ in measured.gaps), end], strict=True)
     whole = [(a, b, max(a, run.from_s or 0.0), min(b, end if run.to_s is None else run.to_s)) for a, b in spans]
     parts = [(a, b, since, until) for a, b, since, until in whole if until - since >= _SHORTEST]
-    if not parts or (len(parts) > 1 and (run.static or not _once(run))):
+    if (not parts and not none) or (len(parts) > 1 and (run.static or not _once(run))):
         gaps = ", ".join(f"{a:.6g} to {b:.6g} s" for a, b in measured.gaps[:4])
         raise InvalidLog(path, f"run {run.name!r}: rows are missing from {gaps}; state from_s and to_s between them")
     found = []
@@ -497,12 +558,16 @@ def _from_folder(step: Step, folder: Path) -> Step:
     return Step(step.name, {**step.settings, "file": Path(file).relative_to(folder).as_posix()})
 
 
-def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
-    """Read the log of a run without a program, on the joint side."""
+def read_measured(campaign: OpenCampaign, run: Run, long: LongLog | None = None) -> MeasuredSignals:
+    """Read the log of a run without a program, on the joint side; of a long one what counts, and little more."""
     declared, robot, path = run.columns or campaign.content.log, campaign.robot, campaign.folder / run.log
     assert declared is not None
     span = (run.from_s or 0.0, np.inf if run.to_s is None else run.to_s)
-    log = read_log(path, declared, robot.joint_names, span)
+    if long is None:
+        log = read_log(path, declared, robot.joint_names, span)
+    else:
+        a, b = (round(long.n_rows * t / long.seconds) for t in span)
+        log = read_rows(long, a, b - a)
     measured = joint_side(robot, log)
     problem = "" if run.static else implausible(robot, declared, measured)
     if problem:
@@ -651,8 +716,9 @@ def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
         for step in samples.steps:
             if "cutoff_hz" in step.settings and "chosen_as" in step.settings:
                 key = float(step.settings["cutoff_hz"]), str(step.settings["chosen_as"])
-                alike.setdefault(key, []).append(repr(name))
-    return [f"low-pass of positions at {hz:g} Hz, {why}: {several(names)}" for (hz, why), names in alike.items()]
+                alike.setdefault(key, []).append(repr(whole_name(name)))
+    said = {key: several(list(dict.fromkeys(names))) for key, names in alike.items()}
+    return [f"low-pass of positions at {hz:g} Hz, {why}: {names}" for (hz, why), names in said.items()]
 
 
 def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Samples:

@@ -198,7 +198,8 @@ def estimated(
     `approach` 1 and 2 have no gear losses, 3 has them; with none of them they are in where they are found.
     """
     every = list(runs.samples.values())
-    robot = replace(runs.robot, drive=replace(runs.robot.drive, current_sigma=stated_doubt(runs.robot, every)))
+    doubt = stated_doubt(runs.robot, every)
+    robot = replace(runs.robot, drive=replace(runs.robot.drive, current_sigma=None if doubt is None else doubt[0]))
     learn = bool(arm.covariance.any()) and any(not run.loaded for run in runs.training)
 
     def fitted(known: FloatArray | None) -> tuple[load_equations.LoadTask, load_fit.LoadEstimate]:
@@ -206,7 +207,7 @@ def estimated(
         first = load_fit.identify_load(task, runs.training)
         return task, load_fit.identify_load(task, load_fit.reweighed(runs.training, first), start=first.values)
 
-    said = [] if robot.drive.current_sigma is None else [("current laws", law_sentence(robot.drive.current_sigma))]
+    said = [] if doubt is None else [("current laws", law_sentence(doubt[0], doubt[2]))]
     try:
         task, estimate = fitted(None)
         found, words = load_fit.found_losses(estimate)

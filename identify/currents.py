@@ -15,23 +15,24 @@ from scipy.optimize import least_squares
 from excitor.identify.between import independent_weights
 from excitor.identify.diagnose import Finding
 from excitor.identify.estimate import Estimate, compress, rows_of_groups
-from excitor.identify.log import CURRENT, MOTORS
+from excitor.identify.log import CURRENT, MOTORS, POSITIONS
 from excitor.identify.regression import Decimation, Regression, pick_columns, pick_rows
 from excitor.identify.samples import Samples
 from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
-from excitor.robots.dynamics import rigid_torque
+from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_model, motor_positions, motor_torques
+from excitor.robots.friction import friction_model, joint_positions, motor_positions, motor_torques
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Motion, Robot
 
 LAW_NEEDED = "state torque_from_current and torque_from_current_sigma under [drive] of the robot's file"
 SPREAD = 0.5  # of the logarithms of gains about those that the prior model suggests
 _ROUNDS = 3  # of weights
 LOSS = 0.15  # of the torque: what gears may lose, before anything is measured
 CHANCE = 0.01  # that losses are found in gears without any
+TURN = 1e-4  # relative change of a ratio, by which its effect is found
 REACH = 1.96  # standard deviations of a 95 % interval
 
 
@@ -115,51 +116,84 @@ def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArra
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LawDoubt:
-    """Relative doubt about each motor's current law, and what an error of it does to estimated parameters."""
+    """Relative doubt about each motor's current law and gear, and what an error of it does to estimated parameters."""
 
     motors: tuple[str, ...]
-    sigma: FloatArray  # (n_motors,)
+    sigma: FloatArray  # (n_motors,), of both
     slopes: FloatArray  # (n_base, n_motors): change of the parameters over the relative change of a motor's torque
+    ratios: FloatArray  # (n_motors,), of the gears' ratios alone
+    turned: FloatArray  # (n_base, n_motors): change over that of a ratio by which positions are computed from motors'
+    what: str  # is doubtful
 
     @property
     def covariance(self) -> FloatArray:
-        """What it adds to the parameters' covariance, (n_base, n_base)."""
-        root = self.slopes * self.sigma
-        return np.asarray(root @ root.T)
+        """What it adds to the parameters' covariance, (n_base, n_base): a gear has one error in both its effects."""
+        laws = self.slopes * np.sqrt(self.sigma**2 - self.ratios**2)
+        gears = (self.slopes + self.turned) * self.ratios
+        return np.asarray(laws @ laws.T + gears @ gears.T)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data as in model.json."""
         return {"motors": list(self.motors), "sigma": self.sigma.tolist(), "slopes": self.slopes.tolist()}
 
 
-def law_sentence(sigma: FloatArray) -> str:
-    """Say what doubtful current laws mean for masses and torques."""
+def law_sentence(sigma: FloatArray, what: str) -> str:
+    """Say what doubtful current laws and gears mean for masses and torques."""
     low, high = (f"{100.0 * x:.3g}" for x in (sigma.min(), sigma.max()))
     known = f"{high} %" if low == high else f"{low} to {high} %"
-    return f"masses, inertias and torques are proportional to the current laws, known to {known}; intervals hold that"
+    return f"masses, inertias and torques are proportional to {what}, known to {known}; intervals hold that"
 
 
-def stated_doubt(robot: Robot, runs: Sequence[Samples]) -> FloatArray | None:
-    """Return the relative σ of the motors' laws, (n_joints,), where a run's torques come from currents by them."""
-    sigma = robot.drive.current_sigma
-    measured = any(step.name == CURRENT for run in runs for step in run.steps)
-    return sigma if sigma is not None and sigma.any() and measured and not robot.drive.in_amperes else None
+def stated_doubt(robot: Robot, runs: Sequence[Samples]) -> tuple[FloatArray, FloatArray, str] | None:
+    """Return the relative σ of the motors' laws and gears, and of gears alone, (n_joints,) each, with their names.
+
+    Laws count where a run's torques come from currents, gears where torques or positions come from the motors' side.
+    """
+    drive, steps = robot.drive, {step.name for run in runs for step in run.steps}
+    found = {
+        "the current laws": drive.current_sigma if CURRENT in steps else None,
+        "the gears' ratios": drive.ratio_sigma if steps & {MOTORS, POSITIONS} else None,
+    }
+    stated = {name: sigma for name, sigma in found.items() if sigma is not None and sigma.any()}
+    if not stated or drive.in_amperes:
+        return None
+    ratios = stated.get("the gears' ratios", np.zeros(robot.n_joints))
+    return np.sqrt(np.sum([sigma**2 for sigma in stated.values()], axis=0)), ratios, " and ".join(stated)
 
 
 def law_doubt(
     robot: Robot, runs: Sequence[Samples], regression: Regression, estimate: Estimate, decimate: Decimation | None
 ) -> LawDoubt | None:
-    """Find what errors of current laws do to an estimate, ∂β/∂ε_m = W⁺ N_mj τ_m; None where none is in doubt."""
-    sigma = stated_doubt(robot, runs)
-    if sigma is None:
+    """Find what errors of laws and gears do to an estimate, ∂β/∂ε_m = W⁺ N_mj τ_m; None where none is in doubt.
+
+    By a gear's ratio positions have errors too, where they are motors': ∂β/∂ε_m = W⁺ (N_mj τ_m - ∂(W β)/∂ε_m).
+    """
+    doubt = stated_doubt(robot, runs)
+    if doubt is None:
         return None
-    D = np.zeros((len(regression), len(sigma)))
+    D, turned = np.zeros((2, len(regression), robot.n_joints))
     for number, run in enumerate(runs):
-        by_motor = np.asarray(motor_torques(robot, run.tau)[:, :, None] * robot.drive.motor_from_joint)
-        own = regression.run == number
-        D[own] = _rows(by_motor, run, pick_rows(regression, own), decimate)
-        D[own] *= any(step.name == CURRENT for step in run.steps)
-    return LawDoubt(robot.joint_names, sigma, response(regression, estimate, D))
+        steps, own = {step.name for step in run.steps}, regression.run == number
+        equations = pick_rows(regression, own)
+        if steps & {CURRENT, MOTORS}:
+            by_motor = np.asarray(motor_torques(robot, run.tau)[:, :, None] * robot.drive.motor_from_joint)
+            D[own] = _rows(by_motor, run, equations, decimate)
+        if POSITIONS in steps and doubt[1].any():
+            turned[own] = _rows(-_turned(robot, run.motion, estimate), run, equations, decimate)
+    slopes = [response(regression, estimate, x) for x in (D, turned)]
+    return LawDoubt(robot.joint_names, doubt[0], slopes[0], doubt[1], slopes[1], doubt[2])
+
+
+def _turned(robot: Robot, motion: Motion, estimate: Estimate) -> FloatArray:
+    """Change of a model's torques with the ratio of each gear that positions come through, (n_samples, n, n_joints)."""
+    chi, N = standard_parameters(robot, estimate), robot.drive.motor_from_joint
+    plain, found = inverse_dynamics(robot, motion, chi), []
+    for motor in range(robot.n_joints):
+        scale = 1.0 / (1.0 + TURN * np.eye(robot.n_joints)[motor])
+        q = joint_positions(robot, motor_positions(robot, motion.q) * scale)
+        dq, ddq = (x @ np.linalg.solve(N, scale[:, None] * N).T for x in (motion.dq, motion.ddq))
+        found.append((inverse_dynamics(robot, Motion(q, dq, ddq), chi) - plain) / TURN)
+    return np.stack(found, axis=1)
 
 
 def _rows(by_motor: FloatArray, run: Samples, regression: Regression, decimate: Decimation | None) -> FloatArray:

@@ -596,6 +596,8 @@ def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
     """Test whether exchanging two joints, in torque or motion or both, explains the torques much better."""
     n = robot.n_joints
     usual = cross_fits(robot, motion, tau)
+    if sum(usual[i][i].factor < 0.0 and usual[i][i].explained > TELLING for i in range(n)) > n // 2:
+        return []  # signs are wrong, which are named one by one
     own = np.array([usual[i][i].misfit for i in range(n)])
     trials: dict[tuple[str, int, int], float] = {}
     for i in range(n):

@@ -15,7 +15,15 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, rows_of_groups, triangle
+from excitor.identify.estimate import (
+    RANK_TOLERANCE,
+    Estimate,
+    Factors,
+    column_spectrum,
+    rows_of_groups,
+    total,
+    triangle,
+)
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread, shaped
@@ -33,6 +41,7 @@ LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and t
 CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
 LISTED_LAGS = 50
 PASSES = 3  # of densities that are joined by lines
+LEAST_SEGMENTS = 16  # of a long log, that are left out in turn
 PIECES = 200  # of a run's time, over which whitened scores are summed
 
 
@@ -88,6 +97,35 @@ def block_bootstrap(
     settings |= {"draws": float(draws), "seed": float(seed)}
     covariance = np.atleast_2d(np.cov(deviations.T))
     return intervals_of(estimate, "bootstrap", covariance, max(n_blocks - 1.0, 1.0), settings)
+
+
+@one_blas_thread()
+def segment_intervals(segments: Sequence[Factors], estimate: Estimate) -> Intervals:
+    """Find intervals by leaving out one stretch of time after the other, all joints together: the jackknife.
+
+    (K - 1)/K Σ_k (β̂ - β̂_-k)², β̂ - β̂_-k = (A - A_k)⁻¹ W_kᵀr_k, weights those of the estimate. Stretches are joined by
+    two and by four too, so that errors that last longer count: each parameter's widest interval holds.
+    """
+    own = {joint: sigma for (joint, _), sigma in estimate.group_sigma.items()}
+    sigma = [np.array([own[j] for j in part.joint.tolist()]) for part in segments]
+    triangles = np.array([total(part, 1.0 / s) for part, s in zip(segments, sigma, strict=True)])
+    whole = triangle(triangles[:, :, :-1].reshape(-1, len(estimate.names)))
+    B = np.array([scipy.linalg.solve_triangular(whole, one[:, :-1].T, trans="T").T for one in triangles])
+    left = triangles @ np.append(-estimate.values, 1.0)
+    gram, score = np.einsum("kij,kil->kjl", B, B), np.einsum("kij,ki->kj", B, left)
+    found: Intervals | None = None
+    while len(gram) >= LEAST_SEGMENTS:
+        deviation = np.linalg.solve(np.eye(gram.shape[1]) - gram, score[:, :, None])[:, :, 0]
+        deviation = scipy.linalg.solve_triangular(whole, deviation.T)
+        covariance = (len(gram) - 1.0) / len(gram) * deviation @ deviation.T
+        one = intervals_of(estimate, "blocks", covariance, len(gram) - 1.0, {"blocks": float(len(gram))})
+        found = one if found is None else wider(found, one)
+        even = len(gram) // 2 * 2
+        gram, score = (x[:even].reshape(-1, 2, *x.shape[1:]).sum(axis=1) for x in (gram, score))
+    if found is not None:
+        return found
+    free = float(max(estimate.n_rows - len(estimate.names), 1))  # too few stretches: residuals count as white
+    return intervals_of(estimate, "white", estimate.covariance, free, {})
 
 
 def wider(one: Intervals, other: Intervals) -> Intervals:

@@ -29,6 +29,7 @@ Role = Literal["measured", "reference", "unknown"]
 ChannelSide = Literal["joint", "motor", "unknown"]
 CURRENT = "current to torque"
 MOTORS = "torques to the joint side"
+POSITIONS = "positions to the joint side"
 UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
 _GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
 EVEN = 0.01  # of an interval: stamps that deviate less are even
@@ -40,6 +41,7 @@ _NICE = 1e-4  # s: intervals are rounded to it where that changes them by less t
 _RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
 Span = tuple[float, float]  # s from the first stamp on: the part of a log that counts
 SPIKE = 1.5  # times the range of a channel, from its neighbours: no joint does that within two samples
+_TURNS = (2.0 * np.pi, 360.0)  # of positions in rad or degrees
 _MOST_SPIKES = 1e-3  # of all samples: more are no accidents
 
 
@@ -257,7 +259,7 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     q, tau = position.values, effort.values
     if position.side == "motor":
         q = joint_positions(robot, q)
-        steps.append(Step("positions to the joint side", {}))
+        steps.append(Step(POSITIONS, {}))
     if effort.kind == "current":
         try:
             tau = torque_from_current(robot, tau)
@@ -487,6 +489,25 @@ def bridge_spikes(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatA
     first = int(spikes[0])
     sentence = f"{name} is {values[first]:.4g} at row {rows[first]}, far off its neighbours{more}: bridged"
     return np.where(kept, values, np.interp(at, at[kept], values[kept])), sentence
+
+
+def unwrap_turns(name: str, values: FloatArray, rows: IntArray) -> tuple[FloatArray, str]:
+    """Join positions that start anew after a whole turn, in rad or degrees; name the first such row.
+
+    All of a channel's large steps must be of one turn, and its values within one.
+    """
+    step = np.diff(values)
+    for turn in _TURNS:
+        large = np.abs(step) > 0.5 * turn
+        if not large.any() or np.ptp(values) > 1.001 * turn:
+            continue
+        small = np.abs(step[~large]).max(initial=0.0)
+        if small < 0.1 * turn and np.abs(np.abs(step[large]) - turn).max() <= 1.1 * small + 1e-3 * turn:
+            first, count = int(rows[int(np.argmax(large)) + 1]), int(np.count_nonzero(large))
+            more = f" ({count} such steps)" if count > 1 else ""
+            sentence = f"{name} starts anew after a turn of {turn:.4g} at row {first}{more}: turns are counted on"
+            return np.unwrap(values, period=turn), sentence
+    return values, ""
 
 
 def _check_index(frame: "DataFrame", name: str) -> None:

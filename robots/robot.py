@@ -78,10 +78,14 @@ class DriveTrain:
     rotors: tuple[RotorInertia, ...] = ()
     friction: tuple[FrictionTerm, ...] = ()
     current_sigma: FloatArray | None = None  # (n_joints,): relative, of the current laws; None where not stated
+    ratio_sigma: FloatArray | None = None  # (n_joints,): relative, of the gears' ratios; None where not stated
     in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
-        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints", current_sigma="n_joints?")
+        one = "n_joints"
+        sizes = freeze(
+            self, motor_from_joint=f"{one} {one}", efficiency=one, current_sigma=f"{one}?", ratio_sigma=f"{one}?"
+        )
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
 
     @property

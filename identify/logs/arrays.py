@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -28,10 +28,12 @@ from excitor.robots.errors import InvalidLog
 _MOST = 10_000  # channels
 
 
-def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], left: Collection[str] = ()) -> Recording:
+def arrays_recording(
+    path: Path, form: str, arrays: Mapping[str, FloatArray], left: Collection[str] = (), first: int = 0
+) -> Recording:
     """Build channels of vectors, and of each column of tables (n_samples, n_joints): `q[0]`, `q[1]`, ...
 
-    `left`: names of what is left out, since it is not numbers.
+    `left`: names of what is left out, since it is not numbers. `first`: rows of the file before these.
     """
     found = [f"not numbers, left out: {', '.join([*left][:12])}"] if left else []
     small = [name for name, array in arrays.items() if array.size < 2]
@@ -44,7 +46,7 @@ def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], le
         if name in small:
             continue
         table = _upright(path, name, array, lengths, found)
-        clock = clocks.setdefault(len(table), Clock(None, np.arange(1, len(table) + 1)))
+        clock = clocks.setdefault(len(table), Clock(None, np.arange(first + 1, first + len(table) + 1)))
         if len(channels) + table.shape[1] > _MOST:
             raise InvalidLog(path, f"has more than {_MOST} channels; {name} is {array.shape}")
         for k in range(table.shape[1]):
@@ -83,8 +85,11 @@ _lock = threading.Lock()
 Arrays = tuple[dict[str, FloatArray], dict[str, str]]  # numbers by name; what else there is, by name
 
 
-def read_apart(path: Path, form: str) -> Arrays:
-    """Read arrays by name from `matlab`, `hdf5` or `parquet`; InvalidLog states why a file cannot be read."""
+def read_apart(path: Path, form: str, *rows: int) -> Arrays:
+    """Read arrays by name from `matlab`, `hdf5` or `parquet`; InvalidLog states why a file cannot be read.
+
+    `rows`: the first, and how many, where a Parquet file is read in parts; "parquet rows" counts them.
+    """
     size = check_file(path, LARGEST_BINARY)
     with _lock:
         try:
@@ -95,7 +100,7 @@ def read_apart(path: Path, form: str) -> Arrays:
         alarm = threading.Timer(_PATIENCE * (SECONDS + PER_BYTE * size), child.kill)
         alarm.start()
         try:
-            return _asked(child, path, form)
+            return _asked(child, path, form, rows)
         except (OSError, ValueError, EOFError):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(1.0)  # until it is known what ended it
@@ -107,10 +112,10 @@ def read_apart(path: Path, form: str) -> Arrays:
             alarm.cancel()
 
 
-def _asked(child: subprocess.Popen[bytes], path: Path, form: str) -> Arrays:
+def _asked(child: subprocess.Popen[bytes], path: Path, form: str, rows: tuple[int, ...]) -> Arrays:
     assert child.stdin is not None
     assert child.stdout is not None
-    child.stdin.write(json.dumps([form, os.path.abspath(path)]).encode() + b"\n")
+    child.stdin.write(json.dumps([form, os.path.abspath(path), *rows]).encode() + b"\n")
     child.stdin.flush()
     answer = json.loads(_line(child.stdout))
     if "error" in answer:
@@ -184,10 +189,10 @@ def serve(first: str) -> None:
     answers.write(b"ready\n")
     answers.flush()
     for line in sys.stdin.buffer:
-        form, path = json.loads(line)
+        form, path, *rows = json.loads(line)
         try:
             _limit_cpu(SECONDS + PER_BYTE * os.path.getsize(path))
-            arrays, left = READERS[form](path)
+            arrays, left = READERS[form](path, *rows)
             _limit_cpu(0.0)
             answer = {"arrays": [(name, array.shape) for name, array in arrays.items()], "left": left}
         except Unreadable as error:
@@ -220,7 +225,7 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-_LIBRARIES = {"matlab": "scipy.io", "hdf5": "h5py", "parquet": "pyarrow.parquet"}
+_LIBRARIES = {"matlab": "scipy.io", "hdf5": "h5py"} | dict.fromkeys(("parquet", "parquet rows"), "pyarrow.parquet")
 _SPARE, _RATIO = 2**26, 100  # bytes a MATLAB file may grow by when it is inflated, and times: no measurement grows more
 _DEEPEST = 8
 _MOST_ARRAYS = 2000  # arrays
@@ -317,8 +322,8 @@ def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], lef
             left[label] = "not numbers"
 
 
-def read_parquet(path: str) -> Arrays:
-    """Read all columns of numbers."""
+def read_parquet(path: str, first: int = 0, count: int | None = None) -> Arrays:
+    """Read all columns of numbers, or some rows of them."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -328,12 +333,38 @@ def read_parquet(path: str) -> Arrays:
         schema = file.schema_arrow
         numeric = [k for k, field in enumerate(schema) if _numeric(pa, field.type)]
         left = {field.name: str(field.type) for k, field in enumerate(schema) if k not in numeric}
-        _check_size(file.metadata.num_rows * max(len(numeric), 1), len(numeric))
-        table = file.read(columns=[schema[k].name for k in numeric], use_threads=False)
+        names, rows = [schema[k].name for k in numeric], file.metadata.num_rows if count is None else count
+        _check_size(rows * max(len(numeric), 1), len(numeric))
+        if count is None:
+            table = file.read(columns=names, use_threads=False)
+        else:
+            table = pa.Table.from_batches(_batches(file, names, first, first + count))
         arrays = {name: _column(table.column(k)) for k, name in enumerate(table.column_names)}
     if len(arrays) < len(numeric):
         raise Unreadable("has two columns of one name; rename one of them")
     return arrays, left
+
+
+def _batches(file: Any, names: list[str], first: int, end: int) -> Iterator[Any]:
+    """Read rows of a Parquet file, batch by batch, from the groups that hold them."""
+    ends = np.cumsum([file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)])
+    groups = np.flatnonzero((ends > first) & (np.concatenate([[0], ends[:-1]]) < end)).tolist()
+    at = int(ends[groups[0] - 1]) if groups and groups[0] else 0
+    for batch in file.iter_batches(65_536, row_groups=groups, columns=names, use_threads=False):
+        a, b = max(first - at, 0), min(end - at, len(batch))
+        if b > a:
+            yield batch.slice(a, b - a)
+        at += len(batch)
+        if at >= end:
+            return
+
+
+def count_parquet(path: str) -> Arrays:
+    """Count the rows of a Parquet file."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, memory_map=False) as file:
+        return {"rows": np.array([file.metadata.num_rows], dtype=float)}, {}
 
 
 def _numeric(arrow: Any, kind: Any) -> bool:
@@ -352,7 +383,12 @@ def _check_size(numbers: int, arrays: int) -> None:
         raise Unreadable(f"holds {numbers} numbers in {arrays} arrays, more than a log of one run; cut it into runs")
 
 
-READERS: dict[str, Callable[[str], Arrays]] = {"matlab": read_matlab, "hdf5": read_hdf5, "parquet": read_parquet}
+READERS: dict[str, Callable[..., Arrays]] = {
+    "matlab": read_matlab,
+    "hdf5": read_hdf5,
+    "parquet": read_parquet,
+    "parquet rows": count_parquet,
+}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from excitor.identify.log import (
     common_grid,
     gaps_of,
     on_grid,
+    unwrap_turns,
 )
 from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix, unit_factor
 from excitor.identify.logs.formats import FORMATS, read_raw, sniff
@@ -88,8 +89,11 @@ def recording_log(
         columns = []
         for channel in part.channels:
             values, spikes = bridge_spikes(channel.name, channel.values, channel.clock.rows)
+            turns = ""
+            if part.kind == "position":
+                values, turns = unwrap_turns(channel.name, values, channel.clock.rows)
             columns.append(on_grid(clocks[channel.clock], values, grid))
-            notes += [spikes] if spikes else []
+            notes += [said for said in (spikes, turns) if said]
         signals.append(Signal(part.kind, part.side, np.column_stack(columns) @ part.matrix.T))
     remarks = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
     skipped = max(stamps.skipped for stamps in unique)

@@ -30,6 +30,7 @@ from excitor.identify.log import (
     common_grid,
     gaps_of,
     on_grid,
+    unwrap_turns,
 )
 from excitor.identify.logs.declared import SECONDS, ColumnMap, Columns, scale_matrix, unit_factor
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
@@ -193,7 +194,10 @@ def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
         raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
     if not columns.signals:
         raise InvalidLog(path, "is read by a column map, which declares no signals; add [[log.signals]]")
-    tables = {name: read_table(_file(path, name), columns.header, _wanted(columns, name)) for name in _files(columns)}
+    tables = {
+        name: read_table(_file(path, name), columns.header, _wanted(columns, name), columns.time)
+        for name in _files(columns)
+    }
     main = next(iter(tables.values()))
     notes = [note for table in tables.values() for note in table.notes]
     clock, name = Clock(np.arange(len(main.rows)) / (columns.sample_rate_hz or 1.0), main.rows), "time"
@@ -266,6 +270,9 @@ def _signal(path: Path, table: TextTable, entry: Columns) -> tuple[FloatArray, l
         name = table.headings[k] if table.headings else f"column {k + 1} of {entry.kind}"
         found[:, j], spikes = bridge_spikes(name, found[:, j], table.rows)
         notes += [spikes] if spikes else []
+        if entry.kind == "position":
+            found[:, j], turns = unwrap_turns(name, found[:, j], table.rows)
+            notes += [turns] if turns else []
     return np.asarray(found * factor @ matrix.T), notes
 
 
@@ -281,16 +288,22 @@ def _index(path: Path, table: TextTable, column: str | int) -> int:
     return table.headings.index(column)
 
 
-def read_table(path: Path, header: bool = True, wanted: Sequence[str | int] | None = None) -> TextTable:
-    """Read a table that holds numbers alone, each one that a robot may measure; `wanted`: the columns that are read."""
+def read_table(
+    path: Path, header: bool = True, wanted: Sequence[str | int] | None = None, time: str | int | None = None
+) -> TextTable:
+    """Read a table that holds numbers alone, each one that a robot may measure; `wanted`: the columns that are read.
+
+    Those of `time` may count µs or ns from 1970 on.
+    """
     table = read_text_table(path, header=header, text=False, wanted=wanted)
     if header and all(is_number(name, ANY_NUMBER) for name in table.headings):
         raise InvalidLog(path, "has numbers where headings were expected; say header = false in the column map", 1)
-    read = [k for k in range(table.values.shape[1]) if k not in table.words]
+    stamps = {time, table.headings.index(time) + 1 if time in table.headings else time}
+    read = [k for k in range(table.values.shape[1]) if k not in table.words and k + 1 not in stamps]
     bad = np.argwhere(~(np.abs(table.values[:, read]) < LARGEST_VALUE))
     if len(bad):
         row, column = int(bad[0][0]), read[int(bad[0][1])]
-        sentence = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures"
+        sentence = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures; leave the row out"
         raise InvalidLog(path, sentence, int(table.rows[row]))
     return table
 

@@ -24,6 +24,7 @@ _ALTERNATIVES = (
     ("signs", "matrix"),
     *(tuple(f"{limit}_{form.format(unit)}" for unit in _UNITS) for limit, form in _LIMITS.items()),
 )
+_DOUBTS = {"torque_from_current": "torque_from_current_sigma"} | dict.fromkeys(_ALTERNATIVES[0], "ratio_sigma")
 _ROUNDING = 1e-4  # a limit is as wide as the base's if it is the same number in degrees, rounded
 
 
@@ -46,8 +47,9 @@ def _merged(base: Table, given: Table, path: str) -> Table:
             if key in others:
                 for other in set(others) - given.keys():
                     out.pop(other, None)
-        if key == "torque_from_current":
-            out.pop("torque_from_current_sigma", None)  # of another law
+        of = _DOUBTS.get(key)
+        if of is not None and of not in given:
+            out.pop(of, None)  # of another law, or of other gears
         old, where = base.get(key), f"{path}.{key}" if path else key
         if isinstance(old, dict) and isinstance(value, dict):
             out[key] = _merged(old, value, where)

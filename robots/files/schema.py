@@ -239,6 +239,7 @@ class Drive(Table):
     rotor: list[Element] = []  # rotor elements of their own
     torque_from_current: list[Finite | list[Finite]] | None = None  # []: that motor's is unknown
     torque_from_current_sigma: NotNegative | list[NotNegative] | None = None  # relative
+    ratio_sigma: NotNegative | list[NotNegative] | None = None  # relative, of the gears' ratios
     efficiency: list[Annotated[Finite, Field(gt=0.0, le=1.0)]] | None = None  # of gears, one a motor
 
 

@@ -57,6 +57,7 @@ _Z = np.array([0.0, 0.0, 1.0])
 Geometry = tuple[FloatArray, FloatArray, FloatArray, float]
 _TURNS = ("revolute", "continuous")
 _AXES = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
+_GEARS = ("ratios", "motor_from_joint", "joint_from_motor")  # of which one is stated
 _SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
 
 
@@ -625,7 +626,10 @@ def build_drive(mechanism: Mechanism, reading: Reading) -> DriveTrain:
         efficiency=per_joint(drive.efficiency, mechanism.n_joints, "drive.efficiency", reading),
         rotors=(*common_rotors(mechanism, motor_from_joint, reading), *own_rotors(mechanism, reading)),
         friction=(*common_friction(mechanism, motor_from_joint, reading), *own_friction(mechanism, reading)),
-        current_sigma=current_sigma(drive, mechanism.n_joints, reading),
+        current_sigma=relative_sigma(
+            "torque_from_current_sigma", ("torque_from_current",), mechanism.n_joints, reading
+        ),
+        ratio_sigma=relative_sigma("ratio_sigma", _GEARS, mechanism.n_joints, reading),
     )
     check_names(mechanism, train, reading)
     return train
@@ -633,7 +637,7 @@ def build_drive(mechanism: Mechanism, reading: Reading) -> DriveTrain:
 
 def motor_matrix(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
     """Read q_motor = N q in whichever way it is given; the identity where it is not."""
-    given = [key for key in ("ratios", "motor_from_joint", "joint_from_motor") if getattr(drive, key) is not None]
+    given = [key for key in _GEARS if getattr(drive, key) is not None]
     if len(given) > 1:
         reading.note("drive", f"gives {' and '.join(given)}; keep one")
     if drive.ratios is not None:
@@ -683,11 +687,12 @@ def current_law(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
     return law
 
 
-def current_sigma(drive: schema.Drive, n: int, reading: Reading) -> FloatArray | None:
-    """Read the relative standard deviation of the current laws, one number or one a motor; None where not given."""
-    given, path = drive.torque_from_current_sigma, "drive.torque_from_current_sigma"
-    if given is not None and drive.torque_from_current is None:
-        reading.note(path, "is of torque_from_current, which is missing; state both")
+def relative_sigma(name: str, of: Sequence[str], n: int, reading: Reading) -> FloatArray | None:
+    """Read the relative deviation of current laws or gears, one number or one a motor; None where not given."""
+    drive, path = reading.description.drive, f"drive.{name}"
+    given = getattr(drive, name)
+    if given is not None and all(getattr(drive, other) is None for other in of):
+        reading.note(path, f"is of {' or '.join(of)}, which is missing; state both")
     return None if given is None else per_joint(given if isinstance(given, list) else [given] * n, n, path, reading)
 
 

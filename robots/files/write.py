@@ -292,12 +292,14 @@ def _link(link: int, names: list[str]) -> str:
 def _drive(robot: Robot) -> Table:
     """Write motors, gears, current laws and rotors, every rotor as one of its own."""
     drive, out = robot.drive, Table()
-    if not np.array_equal(drive.motor_from_joint, np.eye(robot.n_joints)):
+    if drive.ratio_sigma is not None or not np.array_equal(drive.motor_from_joint, np.eye(robot.n_joints)):
         out["motor_from_joint"] = [_list(row) for row in drive.motor_from_joint]
     if np.isfinite(drive.torque_from_current).any():
         out["torque_from_current"] = [_list(row) if np.isfinite(row).all() else [] for row in drive.torque_from_current]
     if drive.current_sigma is not None:
         out["torque_from_current_sigma"] = _list(drive.current_sigma)
+    if drive.ratio_sigma is not None:
+        out["ratio_sigma"] = _list(drive.ratio_sigma)
     if (drive.efficiency != 1.0).any():
         out["efficiency"] = _list(drive.efficiency)
     return out | {"rotor": [_element(robot, rotor.parameter, rotor.senses, rotor.acts) for rotor in drive.rotors]}

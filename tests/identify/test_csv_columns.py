@@ -288,3 +288,24 @@ def test_mangled_logs_never_crash(tmp_path_factory, at, cut, new):
     except InvalidLog:
         return
     assert np.isfinite(log.signal("position").values).all()
+
+
+@pytest.mark.parametrize(("unit", "turn"), [("rad", 2.0 * np.pi), ("deg", 360.0)])
+def test_turns_are_counted_on(tmp_path, unit, turn):
+    t = np.arange(400) / 100.0
+    q = np.column_stack([0.6 * turn * np.sin(2.0 * t + k) for k in range(3)])
+    wrapped = (q + 0.5 * turn) % turn - 0.5 * turn
+    rows = [",".join(f"{x:.6f}" for x in row) for row in np.column_stack([t, wrapped, wrapped])]
+    log = read(tmp_path, "t,q1,q2,q3,c1,c2,c3\n" + "\n".join(rows) + "\n",
+               signals=[POSITION | {"unit": unit}, TORQUE])  # fmt: skip
+    found = log.signal("position").values * turn / (2.0 * np.pi)
+    np.testing.assert_allclose(found - found[0], q - q[0], atol=1e-5 * turn)
+    assert np.ptp(log.signal("torque").values) < 1.001 * turn, "torques are as they are"
+    assert sum("starts anew after a turn" in note for note in log.notes) == 3
+
+
+def test_stamps_may_count_from_1970(tmp_path):
+    head, *rows = GOOD.splitlines()
+    late = [",".join([str(1_700_000_000_000_000 + 10_000 * k), *row.split(",")[1:]]) for k, row in enumerate(rows)]
+    log = read(tmp_path, "\n".join([head, *late]) + "\n", time_unit="us")
+    assert log.sample_rate_hz == pytest.approx(100.0)

@@ -10,18 +10,20 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.identification import identify, write_model
 from excitor.experiments.model import read_model
 from excitor.experiments.payload import PayloadRuns, estimated
-from excitor.identify.currents import gear_losses, law_doubt
+from excitor.identify.currents import gear_losses, law_doubt, law_sentence
 from excitor.identify.estimate import compress, wls
 from excitor.identify.intervals import believing, honest_intervals
 from excitor.identify.load.equations import LoadRun, exact_arm
 from excitor.identify.load.fit import at_center, center_values
-from excitor.identify.log import CURRENT, MOTORS
+from excitor.identify.log import CURRENT, MOTORS, POSITIONS
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import InvalidRobot
 from excitor.robots.friction import motor_torques
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 from tests.experiments.test_currents import CURRENTS, GAINS, robot_toml, write_campaign
 from tests.identify.test_load import measured, with_known_drives, wrist_motion
@@ -31,19 +33,21 @@ DOUBT = 0.1  # of current laws
 LOAD = from_center_of_mass(8.0, np.array([0.03, -0.02, 0.08]), np.diag([0.06, 0.05, 0.04]))
 
 
-@pytest.fixture(scope="module")
-def arm():
+def doubtful_arm():
     robot = with_known_drives("ur10")
     law = np.outer(np.ones(6), [0.0, 1.0, 0.0, 0.0])
     return replace(robot, drive=replace(robot.drive, torque_from_current=law, current_sigma=np.full(6, DOUBT)))
 
 
-@pytest.fixture(scope="module")
-def motion():
+def doubtful_motion():
     rng, t, w = np.random.default_rng(0), np.arange(0, 20, 0.05)[:, None], 2.0 * np.pi / 20 * np.arange(1, 7)
     a, b = 0.25 * rng.normal(size=(2, 6, 6))
     s, c = np.sin(t * w), np.cos(t * w)
     return Motion(s @ a + c @ b, (c * w) @ a - (s * w) @ b, -(s * w**2) @ a - (c * w**2) @ b)
+
+
+arm = pytest.fixture(doubtful_arm, scope="module", name="arm")
+motion = pytest.fixture(doubtful_motion, scope="module", name="motion")
 
 
 def noise(tau, seed, rho=0.6, share=0.03):
@@ -79,6 +83,37 @@ def test_doubt_about_laws_covers_the_base_parameters(arm, motion):
 def test_doubt_about_laws_covers_over_200_draws(arm, motion):
     inside = inside_of_draws(arm, motion, 200, lambda r, estimate, run: honest_intervals(r, estimate, [run]))
     assert 0.9 <= inside.mean() <= 0.997
+
+
+def test_doubt_about_gears_covers_the_base_parameters(arm, motion):
+    """Motors' positions and torques come through ratios that are off by 2 %: slower joints, larger torques."""
+    drive = replace(arm.drive, current_sigma=None, ratio_sigma=np.full(6, 0.02))
+    doubtful, inside, alone = replace(arm, drive=drive), [], []
+    true, N = base_parameters(arm).values(arm.chi), arm.drive.motor_from_joint
+    for seed in range(20):
+        off = 1.0 + 0.02 * np.random.default_rng(2000 + seed).normal(size=6)
+        turn = np.linalg.solve(N, off[:, None] * N).T  # what the stated ratios make of true positions
+        tau = motor_torques(arm, inverse_dynamics(arm, motion)) / off @ N
+        run = Samples("run", Motion(motion.q @ turn, motion.dq @ turn, motion.ddq @ turn), tau + noise(tau, seed, 0.0),
+                      20.0, steps=(Step(MOTORS, {}), Step(POSITIONS, {})), robot=doubtful)  # fmt: skip
+        regression = dynamic_regression(doubtful, [run])
+        estimate = wls(compress(regression))
+        gears = law_doubt(doubtful, [run], regression, estimate, None)
+        white = white_intervals(estimate)
+        for found, some in ((believing(white, gears.covariance), inside), (white, alone)):
+            some.append((true >= found.low) & (true <= found.high))
+    assert 0.9 <= np.mean(inside) <= 0.997
+    assert np.mean(alone) < 0.8
+    assert "the gears' ratios, known to 2 %" in law_sentence(gears.sigma, gears.what)
+
+
+def test_doubt_about_gears_is_stated_in_the_robot_file(tmp_path):
+    path = tmp_path / "arm.toml"
+    path.write_text(robot_toml("rotradi") + "\n[drive]\nratios = [100, 100, 50]\nratio_sigma = [0.01, 0.01, 0.02]\n")
+    np.testing.assert_array_equal(load(str(path)).drive.ratio_sigma, [0.01, 0.01, 0.02])
+    path.write_text(robot_toml("rotradi") + "\n[drive]\nratio_sigma = 0.01\n")
+    with pytest.raises(InvalidRobot, match="ratio_sigma: is of ratios"):
+        load(str(path))
 
 
 def test_no_doubt_where_no_current_was_measured(arm, motion):
@@ -150,14 +185,16 @@ def test_losses_under_a_load_over_80_draws(arm):
     assert np.mean(inside, axis=0).min() >= 0.9
 
 
+def load_is_inside(arm, seed):
+    """Whether the interval of a load's mass holds the true one, true laws drawn from their deviation."""
+    gains = 1.0 + DOUBT * np.random.default_rng(1000 + seed).normal(size=6)
+    center = load_estimate(arm, seed, np.ones(6), gains, CURRENT)[1]
+    return abs(center.values[0] - 8.0) <= 1.96 * center.sigma[0]
+
+
 @pytest.mark.slow
 def test_doubt_about_laws_covers_the_load(arm):
-    inside = []
-    for seed in range(200):
-        gains = 1.0 + DOUBT * np.random.default_rng(1000 + seed).normal(size=6)
-        center = load_estimate(arm, seed, np.ones(6), gains, CURRENT)[1]
-        inside.append(abs(center.values[0] - 8.0) <= 1.96 * center.sigma[0])
-    assert 0.9 <= np.mean(inside) <= 0.997
+    assert 0.9 <= np.mean([load_is_inside(arm, seed) for seed in range(200)]) <= 0.997
 
 
 def test_chain_from_currents_says_what_is_proportional_to_their_laws(tmp_path):

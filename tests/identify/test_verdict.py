@@ -1,6 +1,6 @@
 """One verdict: worse evidence never gives a better one, and each rule is tripped by its own case alone."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +19,7 @@ from excitor.identify.verdict import (
     percent,
     verdict,
 )
+from tests.verdicts import not_monotone, uses
 
 GOOD = Scores(
     training=0.05,
@@ -31,11 +32,6 @@ GOOD = Scores(
     loss=0.001,
     smallest_inertia=0.1,
 )
-RANK = {False: 0, None: 1, True: 2}
-
-
-def uses(scores):
-    return {use.use: use for use in verdict(scores).uses}
 
 
 def test_good_evidence_allows_all_uses():
@@ -96,72 +92,9 @@ def test_a_prior_at_the_noise_leaves_nothing_to_learn():
     assert not verdict(replace(above, training=0.052)).learned
 
 
-WORSENED = [each.name for each in fields(Scores) if each.name not in ("refusal", "over_prior", "training", "spread")]
-
-
-def random_scores(rng):
-    error, prior, noise = np.exp(rng.normal([-2.5, -1.5, -3.0], 0.8))
-    half = 0.02 * rng.uniform()
-    over = Difference(error - prior, error - prior - half, error - prior + half)
-    optional = rng.uniform(size=5) < 0.7
-    return Scores(
-        training=float(np.exp(rng.normal(-2.8, 0.5))),
-        held_out=float(error) if optional[0] else None,
-        same_run=bool(rng.uniform() < 0.2),
-        joints={"a": float(rng.uniform(0.0, 0.7))},
-        gravity=float(np.exp(rng.normal(-0.7, 0.7))),
-        prior=float(prior),
-        over_prior=over if optional[1] else None,
-        noise=float(noise) if optional[2] else None,
-        loss=float(rng.uniform(0.0, 0.2)) if optional[3] else None,
-        smallest_inertia=float(rng.normal(0.1, 0.1)),
-        open_friction=("Fc1",) if rng.uniform() < 0.2 else (),
-        doubts=("odd",) if rng.uniform() < 0.2 else (),
-        objections=("wrong",) if rng.uniform() < 0.1 else (),
-    )
-
-
-def worsened(scores, rng):
-    """Make one piece of the evidence worse, and what follows from it."""
-    up = float(1.0 + rng.uniform(0.01, 3.0))
-    shifted = scores.over_prior
-    name = str(rng.choice(WORSENED))
-    if name == "held_out" and scores.held_out is not None:
-        more = (up - 1.0) * scores.held_out
-        if shifted is not None:
-            shifted = Difference(shifted.value + more, shifted.low + more, shifted.high + more)
-        return replace(scores, held_out=scores.held_out + more, over_prior=shifted)
-    if name == "prior":
-        less = scores.prior * (1.0 - 1.0 / up)
-        if shifted is not None:
-            shifted = Difference(shifted.value + less, shifted.low + less, shifted.high + less)
-        return replace(scores, prior=scores.prior - less, over_prior=shifted)
-    changes = {
-        "held_out": {},
-        "same_run": {"same_run": True},
-        "in_amperes": {"in_amperes": True},
-        "joints": {"joints": {joint: up * x for joint, x in scores.joints.items()}},
-        "gravity": {"gravity": scores.gravity / up},
-        "noise": {"noise": None if scores.noise is None else scores.noise / up},
-        "loss": {"loss": None if scores.loss is None else up * scores.loss},
-        "smallest_inertia": {"smallest_inertia": scores.smallest_inertia - up},
-        "open_friction": {"open_friction": (*scores.open_friction, "Fv2")},
-        "doubts": {"doubts": (*scores.doubts, "odder")},
-        "objections": {"objections": (*scores.objections, "more wrong")},
-    }
-    return replace(scores, **changes[name])
-
-
 def test_worse_evidence_never_gives_a_better_verdict():
-    rng = np.random.default_rng(0)
-    seen = set()
-    for _ in range(1000):
-        scores = random_scores(rng)
-        before, after = uses(scores), uses(worsened(scores, rng))
-        for name, use in before.items():
-            assert RANK[after[name].go] <= RANK[use.go], (scores, name)
-            assert RANK[use.go] <= RANK[before[FEED_FORWARD].go]
-            seen.add((name, use.go))
+    wrong, seen = not_monotone(1000)
+    assert not wrong
     assert len(seen) == 12  # every verdict on every use occurs
 
 
