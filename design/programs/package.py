@@ -76,7 +76,8 @@ def package(
     names = program_names_of(plans, target)
     programs = []
     for plan, name, known in zip(plans, names, facts or [None] * len(plans), strict=True):
-        check(plan, target)
+        if plan.torques is None:
+            check(plan, target)
         if plan.poses and not target.poses:
             raise CannotDrive(f"{target.name}: writes no first run through poses at reduced speed yet")
         files = dict(emitter.emit(plan, name, spacing))
@@ -114,6 +115,7 @@ _UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the po
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
     "B": "B: a table of points that are passed at stated times; between them the controller joins them",
+    "unverified motion": "unverified motion: torques are commanded, and no controller follows a path",
     "C": "C: way-points; the controller decides when it passes them, and rounds them off",
 }
 
@@ -128,9 +130,7 @@ def operator_page(made: "Package") -> str:
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
         _unlimited(plan),
-        "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
-        "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
-        "by a lower speed, which is another motion, and which the programs refuse.**",
+        _unverified(made) if plan.torques is not None else _FIRST_RUNS,
         _section("What it needs", target.needs),
         _held_note(plan),
         _axes_note(plan, target),
@@ -155,6 +155,39 @@ def operator_page(made: "Package") -> str:
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_FIRST_RUNS = (
+    "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
+    "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
+    "by a lower speed, which is another motion, and which the programs refuse.**"
+)
+
+
+def _unverified(made: "Package") -> str:
+    """Say what an unverified motion is, and tabulate its guards and the tube of simulated robots."""
+    plan = made.programs[0].plan
+    assert plan.torques is not None
+    sentence = (
+        "**UNVERIFIED MOTION. The torques are certain, the motion is not: no controller follows a path, and the arm "
+        f"goes where the torques push it. {plan.torques.n_robots} robots drawn within ±{plan.torques.spread:.0%} of "
+        "the prior stayed inside all position and speed limits in simulation; yours may be none of them. Each program "
+        "ends with zero torque where a joint leaves its guard, where a reading or the computer is later than the "
+        f"watchdog of {1e3 * plan.torques.watchdog:g} ms, and on Ctrl-C: the arm then coasts, and nothing brakes it. "
+        "Begin with the dry runs, keep free all that the arm can reach, and a hand on the emergency stop.**"
+    )
+    rows = []
+    for program in made.programs:
+        given = program.plan.torques
+        assert given is not None
+        for j, name in enumerate(_axis_names_of_joints(plan)):
+            low, high, speed, first, last, fastest = (
+                _pendant(plan, j, float(x[j])) for x in (*given.tube, given.low, given.high, given.speed)
+            )
+            push = f"{float(abs(given.tau[:, j]).max()):.3g} of {given.limit[j]:.3g}"
+            rows.append([f"`{program.name}`", name, push, f"{low} … {high}", speed, f"{first} … {last}", fastest])
+    heads = ["program", "joint", "torque N m (N)", "simulated", "speed /s", "guard", "guard /s"]
+    return "\n".join([sentence, "", *_table(heads, rows)])
 
 
 def _no_go(plan: Plan) -> str:
