@@ -120,7 +120,11 @@ class TorqueProblem:
         items = tuple(item for item in replace(self.constraints, limits=no_jerk).items if item.rows(robot))
         ends = zip(robot.joint_names, np.where(robot.mechanism.prismatic, "m/s", "rad/s").tolist(), strict=True)
         rest = (Row(f"speed at the end {name}", unit, REST_SPEED, joint=j) for j, (name, unit) in enumerate(ends))
-        rows = (Row("simulation", "s", 0.0, kind="simulation"), *(row for item in items for row in item.rows(robot)), *rest)
+        rows = (
+            Row("simulation", "s", 0.0, kind="simulation"),
+            *(row for item in items for row in item.rows(robot)),
+            *rest,
+        )
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "rows", rows)
 
@@ -237,7 +241,7 @@ def torque_problem(
     if free.any():
         names = ", ".join(np.array(robot.joint_names)[free])
         raise ValueError(f"torque limits of {names} are not stated; torque mode needs them to know how hard to push")
-    _check_rest(robot, excitation)
+    _check_rest(robot, excitation, constraints)
     _check_place(robot, excitation, constraints)
     smooth = with_friction_width(robot, width)
     poses = _poses(smooth, constraints)
@@ -356,19 +360,39 @@ def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
     return np.random.default_rng(0).uniform(low, high, size=(200, robot.n_joints))
 
 
-def _check_rest(robot: Robot, excitation: TorqueExcitation) -> None:
+def _check_rest(robot: Robot, excitation: TorqueExcitation, constraints: Constraints) -> None:
     """Refuse a start that the arm would fall from: its weight must not exceed dry friction."""
-    weight = np.abs(inverse_dynamics(robot, posture(excitation.start[None]))[0])
-    held = np.zeros(robot.n_joints)
+    weight, held = _weight(robot, excitation.start), np.zeros(robot.n_joints)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).sticks:
             held += np.abs(term.acts) * robot.chi[column]
-    for name, needs, has in zip(robot.joint_names, weight, held, strict=True):
+    for name, needs, has in zip(robot.joint_names, np.abs(weight), held, strict=True):
         if needs > has + 1e-9 + 1e-3 * needs:
+            (low, high), to_home = (
+                constraints.limits.position.T,
+                np.where(robot.mechanism.prismatic, 1e3, 180.0 / np.pi),
+            )
+            home = np.round(_hanging(robot, excitation.start) * to_home, 1) + 0.0
+            found = (np.abs(_weight(robot, home / to_home)) <= held + 1e-9).all()
+            rests = found and ((low <= home / to_home) & (home / to_home <= high)).all()
             raise ExcitorError(
                 f"start is no pose of rest: {name} takes {needs:.3g} N m to hold and friction gives {has:.3g}; "
-                "start where the arm hangs"
+                + (f"start where the arm hangs: home_deg = {home.tolist()}" if rests else "start where the arm hangs")
             )
+
+
+def _weight(robot: Robot, q: FloatArray) -> FloatArray:
+    return np.asarray(inverse_dynamics(robot, posture(q[None]))[0])
+
+
+def _hanging(robot: Robot, q: FloatArray) -> FloatArray:
+    """Descend from a pose to where the arm hangs without torque, joint by joint in proportion to its weight."""
+    q, most = q.copy(), np.maximum(np.abs(_weight(robot, q)), 1e-9)
+    for _ in range(400):
+        weight = _weight(robot, q)
+        most = np.maximum(most, np.abs(weight))
+        q = q - 0.2 * weight / most * ~robot.mechanism.prismatic
+    return np.asarray(np.where(robot.mechanism.prismatic, q, (q + np.pi) % (2.0 * np.pi) - np.pi))
 
 
 def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constraints) -> None:

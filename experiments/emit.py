@@ -180,6 +180,16 @@ def described(programs: Sequence[CheckedPlan]) -> Iterator[CheckedPlan]:
 
 def unlimited(name: str, programs: Sequence[CheckedPlan]) -> str:
     """Refusal of a controller whose joints move without a stated acceleration limit; "" where there is none."""
+    unknown = list(
+        dict.fromkeys(x for one in programs if one.plan.torques is not None for x in one.plan.torques.unknown)
+    )
+    if unknown:
+        return (
+            f"{name}: not written: nobody states a limit of {', '.join(unknown)}, and nothing but limits of position "
+            "and speed can end an unverified motion in time; state them, as position_deg = [-90.0, 90.0] and "
+            "velocity_deg_s = 180.0 under [limits.joint.NAME] of campaign.toml, and design again; or emit on purpose "
+            f"with --allow {UNKNOWN_LIMITS}, which page and manifest will state"
+        )
     joints = list(dict.fromkeys(joint for one in programs for joint in one.plan.unlimited))
     if not joints or name == "csv":
         return ""
@@ -220,7 +230,11 @@ def _emit_one(
 ) -> EmitResult:
     try:
         if useless:
-            package(emitter_of(name, planned.programs), [one.plan for one in planned.programs if not one.plan.poses], spacing)
+            package(
+                emitter_of(name, planned.programs),
+                [one.plan for one in planned.programs if not one.plan.poses],
+                spacing,
+            )
             return EmitResult(name, None, None, useless)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
@@ -484,6 +498,12 @@ def _torque_plan(
         spread=tube.spread,
         watchdog=max(WATCHDOG, 2.0 * excitation.sample_time),
         share=share,
+        unknown=tuple(
+            f"{name} ({kind})"
+            for kind, known in (("position", limits.position), ("speed", limits.velocity[:, None]))
+            for name, finite in zip(setup.robot.joint_names, np.isfinite(known).all(axis=1), strict=True)
+            if not finite
+        ),
     )
     joints, start = setup.robot.joint_names, excitation.start
     out = line_run(joints, excitation.sample_time, start[None], ())

@@ -108,6 +108,7 @@ class TorqueGuards(_Table):
     tube: Annotated[list[Row], Field(min_length=3, max_length=3)]  # lowest and highest positions, and speeds
     robots: Annotated[int, Field(ge=1, le=10**6)]
     spread: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+    unknown: Annotated[list[Text], Field(max_length=200)] = []  # limits of position and speed that nobody states
 
 
 class Program(_Table):
@@ -379,4 +380,5 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
 
 def _guards(torques: Torques) -> dict[str, Any]:
     tube = {"tube": [x.tolist() for x in torques.tube], "robots": torques.n_robots, "spread": torques.spread}
+    tube |= {"unknown": list(torques.unknown)} if torques.unknown else {}
     return {"motion": UNVERIFIED, **torques.guards, **tube}

@@ -411,7 +411,7 @@ def design_run(
             raise_infeasible(picked, where, settings.seed)
         return replace(_finished(setup, plan, picked, found), front=chosen)
     problem = torque_problem_of(setup, SEARCH_ROOM) if by_torque(setup) else run_problem(setup, plan, before)
-    budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
+    budget, folder = _share(settings.budget, plan, by_torque(setup)), setup.campaign.folder
     key = key_of(FORM, settings.seed, budget, settings.method, plan.name, *content_of(problem))
     known = settings.searches.get(key)
     try:
@@ -753,11 +753,16 @@ def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
     return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
 
 
-def _share(budget: Budget, plan: RunPlan, fewest: int = 1) -> Budget:
+def _share(budget: Budget, plan: RunPlan, simulated: bool = False) -> Budget:
+    """Return a run's part of a budget; simulated candidates, which take longer, count more from many on."""
     share = VALIDATION_SHARE if plan.role == "validate" else 1.0
-    if budget.counted:
-        return Budget(evaluations=min(round(budget.amount), max(fewest, round(share * budget.amount))))
-    return Budget(seconds=share * budget.amount)
+    if not budget.counted:
+        return Budget(seconds=share * budget.amount)
+    most = budget.amount
+    if simulated:
+        most = max(min(most, _SIMULATED), most / _PER_SIMULATED)
+    fewest = _FEWEST if simulated else 1
+    return Budget(evaluations=min(round(most), max(fewest, round(share * most))))
 
 
 WHY_EVALUATIONS = 3000  # of each question why nothing fits: a report within ten seconds
@@ -1056,10 +1061,11 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
 
 MOST_SAMPLES = 30_000  # of a run: a hundred candidates of six joints then fill a gigabyte
 BAND = (1.0, 15.0)  # rad/s, where the campaign states none
-SEARCH_ROOM = 0.6  # of a search: robots unlike the prior move further
+SEARCH_ROOM = 0.75  # of a search: robots of the prior that it does not simulate move further
 RATED_PERCENT, PRIOR_PERCENT = 30.0, 10.0  # of rated torques, and standard deviation of the prior, where not stated
 _TORQUE_SHRINK = (1.0, 0.97, 0.9, 0.75)  # amplitudes tried until every simulation keeps its limits
 _FEWEST = 100  # candidates of a validation, as far as the budget has them
+_SIMULATED, _PER_SIMULATED = 1000, 20  # candidates that count as they are; evaluations that each counts beyond
 _REASONS = 5  # reported of a search that found nothing
 _KEYS = {  # of the campaign, by how an error of the designer begins
     "duration": "design.torque.duration_s",

@@ -174,7 +174,8 @@ def _unverified(made: "Package") -> str:
         "the prior stayed inside all position and speed limits in simulation; yours may be none of them. Each program "
         "ends with zero torque where a joint leaves its guard, where a reading or the computer is later than the "
         f"watchdog of {1e3 * plan.torques.watchdog:g} ms, and on Ctrl-C: the arm then coasts, and nothing brakes it. "
-        "Begin with the dry runs, keep free all that the arm can reach, and a hand on the emergency stop.**"
+        "There is no first run at reduced speed. Begin with the dry runs, keep free all that the arm can reach, and a "
+        "hand on the emergency stop.**"
     )
     rows = []
     for program in made.programs:
@@ -187,7 +188,11 @@ def _unverified(made: "Package") -> str:
             push = f"{float(abs(given.tau[:, j]).max()):.3g} of {given.limit[j]:.3g}"
             rows.append([f"`{program.name}`", name, push, f"{low} … {high}", speed, f"{first} … {last}", fastest])
     heads = ["program", "joint", "torque N m (N)", "simulated", "speed /s", "guard", "guard /s"]
-    return "\n".join([sentence, "", *_table(heads, rows)])
+    unknown = ", ".join(comment(name) for name in plan.torques.unknown)
+    stated = (
+        f"**Unknown: nobody states a limit of {unknown}; its guards follow from the simulation.**" if unknown else ""
+    )
+    return "\n\n".join(part for part in (sentence, stated, "\n".join(_table(heads, rows))) if part)
 
 
 def _no_go(plan: Plan) -> str:
@@ -268,6 +273,8 @@ def _poses(plan: Plan, target: Target) -> str:
 def _first_runs(made: "Package") -> str:
     """Write what the programs of the poses do, where they go, and what they leave out."""
     title, target = "## First: the poses, at reduced speed", made.target
+    if made.plan.torques is not None:
+        return ""  # no controller moves to poses
     mode = "Run it in manual reduced mode (T1), the enabling device held" if target.manual else "Run it at a low speed"
     parts = [
         f"{mode}, and compare what you see with the table. Flange and tool point stay below 250 mm/s by the program "
@@ -307,6 +314,8 @@ def _motions(made: "Package") -> str:
         ]
         rows.append([f"`{program.name}`", f"{total:.0f} s", *ranges])
     sentence = "Ranges from the home pose through the run and back; keep people and things out of all of it."
+    if made.plan.torques is not None:
+        sentence = "Ranges of the prior alone; those of other robots, and the guards, are above. Keep all of it free."
     steps = fitting_steps(made.programs[0].plan, made.target) if made.target.spacing is None else ()
     if steps:
         sentence += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
@@ -370,6 +379,8 @@ def _stops(made: "Package") -> str:
         "Stops of category 0 and 1, and the controller's own pause: unknown here; see the robot's manual for stopping "
         "times and distances at the speeds above."
     )
+    if made.plan.torques is not None:
+        return f"## Stops\n\n* Its own stop is zero torque: the arm coasts, falls and swings out.\n* {vendor}"
     if not target.stop_s:
         return f"## Stops\n\n* The program has no stop of its own; the controller's applies.\n* {vendor}"
     plans = [program.plan for program in made.programs if not program.plan.dry] or [made.programs[0].plan]

@@ -43,6 +43,7 @@ class Torques:
     spread: float  # of them about the prior, a share
     watchdog: float  # s: age of a reading, or delay of a computer, that ends it
     share: float = 1.0  # of the designed torques
+    unknown: tuple[str, ...] = ()  # limits of position and speed that nobody states
 
     def __post_init__(self) -> None:
         sizes = freeze(self, tau="n_samples n_joints")
