@@ -25,7 +25,7 @@ from excitor.design.programs.verify import Verdict
 from excitor.robots.arrays import FloatArray
 
 CLIENTS = ("torque_client.py", "ros2_program.py")
-HOME = np.radians(1.0), 2e-3  # rad, m: about home, where a program starts
+HOME = np.radians(0.5), 1e-3  # rad, m: about home, where a program starts
 _EDGE = 1e-6  # rad, m or per s: before a guard and beyond it, where the client is tried
 _TARGETS = ("csv", "ros2")
 
@@ -40,7 +40,13 @@ def target(name: str) -> Target:
     own = tomllib.loads(file_text("effort.toml"))[name]
     own = {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
     return replace(
-        registry.target(name), timing=UNVERIFIED, clients=CLIENTS, stop_s=0.0, aborts=(), refuses=("home",), **own
+        registry.target(name),
+        timing=UNVERIFIED,
+        clients=CLIENTS,
+        stop_s=0.0,
+        aborts=(),
+        refuses=("home", "payload"),
+        **own,
     )
 
 

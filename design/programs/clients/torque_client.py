@@ -23,6 +23,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -199,7 +200,7 @@ class RosRobot:
 
         self.ros, self.message, self.program, self.options = rclpy, Float64MultiArray, program, options
         self.reading: Reading | None = None
-        self.heard = -math.inf
+        self.heard, self.pushed = -math.inf, [0.0] * len(program.joints)
         self.recorder: Recorder | None = None
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is ours: it ends with zero torque
         self.node = rclpy.create_node("excitor")
@@ -236,6 +237,8 @@ class RosRobot:
     def _heard(self, message: Any) -> None:
         reading = whole(message, self.program.joints)
         if reading is not None:
+            if not reading.effort:  # of drivers that measure none: what is commanded
+                reading = replace(reading, effort=dict(zip(self.program.joints, self.pushed, strict=True)))
             self.reading, self.heard = reading, self.now()
             if self.recorder is not None:
                 self.recorder.add(reading, None)
@@ -258,7 +261,8 @@ class RosRobot:
         """Publish torques; the controller holds them until the next."""
         if self.recorder is not None and self.recorder.started is None and self.reading is not None:
             self.recorder.started = self.reading.stamp
-        self.publisher.publish(self.message(data=[float(x) for x in torques]))
+        self.pushed = [float(x) for x in torques]
+        self.publisher.publish(self.message(data=self.pushed))
 
     def log_on(self) -> None:
         """Begin to record."""
