@@ -500,8 +500,8 @@ def _torque_plan(
         share=share,
         unknown=tuple(
             f"{name} ({kind})"
-            for kind, known in (("position", limits.position), ("speed", limits.velocity[:, None]))
-            for name, finite in zip(setup.robot.joint_names, np.isfinite(known).all(axis=1), strict=True)
+            for kind, known in (("position", limits.position.T), ("speed", limits.velocity[None]))
+            for name, finite in zip(setup.robot.joint_names, np.isfinite(known).min(axis=0).tolist(), strict=True)
             if not finite
         ),
     )

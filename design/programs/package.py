@@ -380,7 +380,7 @@ def _stops(made: "Package") -> str:
         "times and distances at the speeds above."
     )
     if made.plan.torques is not None:
-        return f"## Stops\n\n* Its own stop is zero torque: the arm coasts, falls and swings out.\n* {vendor}"
+        return f"## Stops\n\n* Its own stop is zero torque: the arm coasts and falls, maybe to its stops.\n* {vendor}"
     if not target.stop_s:
         return f"## Stops\n\n* The program has no stop of its own; the controller's applies.\n* {vendor}"
     plans = [program.plan for program in made.programs if not program.plan.dry] or [made.programs[0].plan]

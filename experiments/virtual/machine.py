@@ -328,7 +328,9 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
     quantum = encoder_steps(truth, plan.robot)
     exact = quantum == 0.0
     q_motor = np.where(exact, q_motor, np.round(q_motor / np.where(exact, 1.0, quantum)) * quantum)
-    current, torque_motor = motor_side(truth, plan.robot, sampled(driven, "torque_motor", t - settings.sensor_lag), rng)
+    known = replace(truth, settings=replace(settings, white=0.0, slow=0.0)) if plan.torques is not None else truth
+    given = sampled(driven, "torque_motor", t - settings.sensor_lag)
+    current, torque_motor = motor_side(known, plan.robot, given, rng)  # torques that were commanded are known
     shown = settings.speed if settings.speed_told else 1.0
     recorded = RecordedRun(
         program=plan.run,

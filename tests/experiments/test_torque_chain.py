@@ -19,8 +19,6 @@ from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.plan import torque_problem_of
 from excitor.experiments.setup import set_up
-from excitor.experiments.simulate import SimulationOptions, simulate
-from excitor.experiments.virtual.robot import Settings
 from excitor.robots.belief import draw_robots
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.load import load
@@ -119,8 +117,7 @@ def test_the_chain_from_torques_to_the_open_loop(tmp_path, monkeypatch):
     manifest = json.loads((folder / "programs" / "csv" / "manifest.json").read_text())
     assert manifest["timing_class"] == "unverified motion"
     assert manifest["programs"][0]["torques"]["robots"] == emit.ROBOTS
-    noise = Settings(white=0.01, slow=0.0)  # as in the study: 0.5, 1.5 and 0.15 N m of white noise
-    simulate(folder, ["csv"], SimulationOptions(seed=1, settings=noise), print)
+    call("simulate", folder, "--target", "csv", "--seed", "1")
     call("identify", folder, codes=(0, 1))
     call("report", folder, codes=(0, 1))
     runs = {run["role"]: run for run in json.loads((folder / "report.json").read_text())["open_loop"]["runs"]}
