@@ -21,6 +21,7 @@ from excitor.design.motion import Run, Table, rise
 from excitor.design.problem import UNBOUNDED, Candidates, Evaluation, Fidelity, Genes
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
+from excitor.robots.belief import draw_robots
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
@@ -109,6 +110,8 @@ class TorqueProblem:
     constraints: Constraints
     columns: IntArray  # of the regressor whose condition is sought
     steps: Steps
+    others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))  # (n, n_params): robots that keep positions
+    # and speeds under the same torques, see `extreme_robots`
     items: tuple[Constraint, ...] = field(init=False)  # on a simulated motion: a jerk it has not, as torques are held
     rows: tuple[Row, ...] = field(init=False)  # of `evaluate`: the simulation, the constraints', speeds at the end
 
@@ -117,7 +120,11 @@ class TorqueProblem:
         items = tuple(item for item in replace(self.constraints, limits=no_jerk).items if item.rows(robot))
         ends = zip(robot.joint_names, np.where(robot.mechanism.prismatic, "m/s", "rad/s").tolist(), strict=True)
         rest = (Row(f"speed at the end {name}", unit, REST_SPEED, joint=j) for j, (name, unit) in enumerate(ends))
-        rows = (Row("simulation", "s", 0.0), *(row for item in items for row in item.rows(robot)), *rest)
+        rows = (
+            Row("simulation", "s", 0.0, kind="simulation"),
+            *(row for item in items for row in item.rows(robot)),
+            *rest,
+        )
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "rows", rows)
 
@@ -234,7 +241,7 @@ def torque_problem(
     if free.any():
         names = ", ".join(np.array(robot.joint_names)[free])
         raise ValueError(f"torque limits of {names} are not stated; torque mode needs them to know how hard to push")
-    _check_rest(robot, excitation)
+    _check_rest(robot, excitation, constraints)
     _check_place(robot, excitation, constraints)
     smooth = with_friction_width(robot, width)
     poses = _poses(smooth, constraints)
@@ -272,9 +279,18 @@ def held_torques(trajectories: list[TorqueTrajectory]) -> FloatArray:
 
 
 def score(problem: TorqueProblem, tau: FloatArray) -> Evaluation:
-    """Score tables of held torques (n_runs, n_joints, n_samples), of any origin."""
-    runs = perform(problem, tau)
-    return Evaluation(conditions(problem, runs), violations(problem, runs))
+    """Score tables of held torques (n_runs, n_joints, n_samples), of any origin; other robots count by their reach."""
+    n, k = len(tau), len(problem.others)
+    if not k:
+        runs = perform(problem, tau)
+        return Evaluation(conditions(problem, runs), violations(problem, runs))
+    chi = np.concatenate([prior(problem.robot)[None], problem.others])
+    runs = perform(problem, np.tile(tau, (1 + k, 1, 1)), np.repeat(chi, n, axis=0))
+    own = SimulatedRuns(runs.t, *(x[:n] for x in (runs.q, runs.dq, runs.ddq, runs.tau, runs.diverged_at)))
+    g = violations(problem, own)
+    reach = np.array([row.kind in _REACH for row in problem.rows])
+    g[:, reach] = violations(problem, runs)[:, reach].reshape(1 + k, n, -1).max(axis=0)
+    return Evaluation(conditions(problem, own), g)
 
 
 def perform(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> SimulatedRuns:
@@ -330,9 +346,11 @@ def repair(problem: TorqueProblem, candidates: Candidates, *, rounds: int = 12) 
     return Candidates(center, swing), found
 
 
-def scaled(trajectory: TorqueTrajectory, factor: float) -> TorqueTrajectory:
-    """Scale the torques."""
-    return replace(trajectory, constant=factor * trajectory.constant, amplitudes=factor * trajectory.amplitudes)
+def scaled(trajectory: TorqueTrajectory, factor: float | FloatArray) -> TorqueTrajectory:
+    """Scale the torques, all alike or by joint, (n_joints,)."""
+    by_joint = factor * np.ones_like(trajectory.constant)
+    amplitudes = by_joint[:, None] * trajectory.amplitudes
+    return replace(trajectory, constant=by_joint * trajectory.constant, amplitudes=amplitudes)
 
 
 def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
@@ -342,19 +360,39 @@ def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
     return np.random.default_rng(0).uniform(low, high, size=(200, robot.n_joints))
 
 
-def _check_rest(robot: Robot, excitation: TorqueExcitation) -> None:
+def _check_rest(robot: Robot, excitation: TorqueExcitation, constraints: Constraints) -> None:
     """Refuse a start that the arm would fall from: its weight must not exceed dry friction."""
-    weight = np.abs(inverse_dynamics(robot, posture(excitation.start[None]))[0])
-    held = np.zeros(robot.n_joints)
+    weight, held = _weight(robot, excitation.start), np.zeros(robot.n_joints)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).sticks:
             held += np.abs(term.acts) * robot.chi[column]
-    for name, needs, has in zip(robot.joint_names, weight, held, strict=True):
+    for name, needs, has in zip(robot.joint_names, np.abs(weight), held, strict=True):
         if needs > has + 1e-9 + 1e-3 * needs:
+            (low, high), to_home = (
+                constraints.limits.position.T,
+                np.where(robot.mechanism.prismatic, 1e3, 180.0 / np.pi),
+            )
+            home = np.round(_hanging(robot, excitation.start) * to_home, 1) + 0.0
+            found = (np.abs(_weight(robot, home / to_home)) <= held + 1e-9).all()
+            rests = found and ((low <= home / to_home) & (home / to_home <= high)).all()
             raise ExcitorError(
                 f"start is no pose of rest: {name} takes {needs:.3g} N m to hold and friction gives {has:.3g}; "
-                "start where the arm hangs"
+                + (f"start where the arm hangs: home_deg = {home.tolist()}" if rests else "start where the arm hangs")
             )
+
+
+def _weight(robot: Robot, q: FloatArray) -> FloatArray:
+    return np.asarray(inverse_dynamics(robot, posture(q[None]))[0])
+
+
+def _hanging(robot: Robot, q: FloatArray) -> FloatArray:
+    """Descend from a pose to where the arm hangs without torque, joint by joint in proportion to its weight."""
+    q, most = q.copy(), np.maximum(np.abs(_weight(robot, q)), 1e-9)
+    for _ in range(400):
+        weight = _weight(robot, q)
+        most = np.maximum(most, np.abs(weight))
+        q = q - 0.2 * weight / most * ~robot.mechanism.prismatic
+    return np.asarray(np.where(robot.mechanism.prismatic, q, (q + np.pi) % (2.0 * np.pi) - np.pi))
 
 
 def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constraints) -> None:
@@ -374,6 +412,10 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
 
 FINER = 10  # samples and steps in place of one of the search's
 CONDITION_SAMPLES = 4000  # of the measured part, for the condition number
+TUBE_WIDTH = 0.02  # rad/s, the same of robots drawn from the prior
+_REACH = ("position", "velocity", "simulation")  # kinds of rows that count for robots unlike the prior
+_PROBES, _EXTREMES = 3, 6  # torques under which robots are compared; robots that are chosen
+_FIRST, _MOST_NUMBERS = 20, 2e7  # of them: simulated before the others; numbers of one batch's signals
 SHARP_WIDTH = 0.005  # rad/s over which true signs are smoothed, a tenth of the search's
 WORDING = (
     "Simulated, not proven: the torques are certain, the motion is what the prior model makes of them. "
@@ -407,9 +449,8 @@ def certify_torques(
 
 def _simulated_run(problem: TorqueProblem, fine: SimulatedRuns) -> Run:
     """Convert a fine simulation to a run: quintics between its samples."""
-    form, motion = problem.excitation, run_motion(fine)
-    times = {"measured": form.duration, "ramp-out": form.fade, "hold": form.coast}
-    ends = np.rint(np.cumsum([0.0, *times.values()]) / fine.t[1]).astype(int).tolist()
+    motion = run_motion(fine)
+    times, ends = _parts(problem, fine)
     parts = [
         Table(
             name=name,
@@ -423,7 +464,27 @@ def _simulated_run(problem: TorqueProblem, fine: SimulatedRuns) -> Run:
         for name, a, b in zip(times, ends[:-1], ends[1:], strict=True)
         if b > a
     ]
-    return Run(problem.robot.joint_names, form.sample_time, tuple(parts))
+    return Run(problem.robot.joint_names, problem.excitation.sample_time, tuple(parts))
+
+
+def _parts(problem: TorqueProblem, runs: SimulatedRuns) -> tuple[dict[str, float], list[int]]:
+    """List the durations of a run's parts, s, and at which samples they begin and end."""
+    form = problem.excitation
+    times = {"measured": form.duration, "ramp-out": form.fade, "hold": form.coast}
+    return times, np.rint(np.cumsum([0.0, *times.values()]) / runs.t[1]).astype(int).tolist()
+
+
+def simulated_tables(problem: TorqueProblem, runs: SimulatedRuns) -> Run:
+    """Convert a simulation at the controller's samples to a run: cubics between them."""
+    motion = run_motion(runs)
+    times, ends = _parts(problem, runs)
+    parts = [
+        Table(name=name, measured=name == "measured", t=runs.t[: b - a + 1], q=np.round(motion.q[a : b + 1], 9),
+              interpolation="cubic", dq=np.round(motion.dq[a : b + 1], 9))
+        for name, a, b in zip(times, ends[:-1], ends[1:], strict=True)
+        if b > a
+    ]  # fmt: skip
+    return Run(problem.robot.joint_names, problem.excitation.sample_time, tuple(parts))
 
 
 def simulated_motion(run: Run, most: int) -> Motion:
@@ -443,6 +504,124 @@ def robustness_sentence(robust: Robustness) -> str:
         often = ", ".join(f"{name} ({share:.0%})" for name, share in robust.breaks[:3])
         text += f"; broken most often: {often}. Smaller percentages in [limits] make more of them keep it"
     return text + "."
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tube:
+    """What robots drawn from the prior do under one run's torques, the prior itself first."""
+
+    n_robots: int
+    spread: float  # standard deviation of what the prior states, a share
+    low: FloatArray  # (n_joints,): envelopes of positions and speeds over the whole run
+    high: FloatArray
+    speed: FloatArray
+    nominal: SimulatedRuns  # the prior's own run
+    joint: int = -1  # that leaves a limit first; -1: none does, or none alone
+    leaves: str = ""  # which limit a robot leaves, how many were simulated until then; empty where none does
+
+
+def simulate_tube(problem: TorqueProblem, tau: FloatArray, *, spread: float, n_robots: int = 200) -> Tube:
+    """Simulate robots of the prior under held torques (n_joints, n_samples), until one leaves a limit.
+
+    Signs of friction are smoothed over less than while searching: an arm that does not stick drifts further.
+    """
+    robot = with_friction_width(problem.sharp, TUBE_WIDTH)
+    steps = replace(
+        problem.steps, substeps=stable_substeps(robot, problem.steps.sample_time, _poses(robot, problem.constraints))
+    )
+    chi = draw_robots(robot, n_robots, spread=spread)
+    nominal: SimulatedRuns | None = None
+    envelope = [problem.excitation.start, problem.excitation.start, np.zeros(robot.n_joints)]
+    batch = max(1, min(n_robots, int(_MOST_NUMBERS / (4 * tau.size))))
+    done = 0
+    while done < n_robots:
+        some = chi[done : done + (batch if done else min(batch, _FIRST))]
+        start = posture(np.tile(problem.excitation.start, (len(some), 1)))
+        runs = simulate(robot, np.repeat(tau[None], len(some), axis=0), start=start, steps=steps, chi=some)
+        if nominal is None:
+            first = (x[:1] for x in (runs.q, runs.dq, runs.ddq, runs.tau, runs.diverged_at))
+            nominal = SimulatedRuns(runs.t, *first)
+        envelope[0] = np.minimum(envelope[0], runs.q.min(axis=(0, 2)))
+        envelope[1] = np.maximum(envelope[1], runs.q.max(axis=(0, 2)))
+        envelope[2] = np.maximum(envelope[2], np.abs(runs.dq).max(axis=(0, 2)))
+        joint, leaves = _left(problem, envelope, bool(np.isfinite(runs.diverged_at).any()))
+        done += len(some)
+        if leaves:
+            leaves = f"of {done} robots drawn within ±{spread:.0%} of the prior {leaves}"
+            break
+    assert nominal is not None
+    low, high, speed = envelope
+    return Tube(n_robots, spread, low, high, speed, nominal=nominal, joint=joint, leaves=leaves)
+
+
+def extreme_robots(problem: TorqueProblem, *, spread: float, n_robots: int = 200) -> FloatArray:
+    """Choose those robots drawn from the prior that some torques move furthest and fastest, (n, n_params)."""
+    random, chi = np.random.default_rng(0), draw_robots(problem.robot, n_robots, spread=spread)
+    drawn = problem.decode(random.uniform(-1.0, 1.0, size=(_PROBES, problem.n_design)))
+    tau = held_torques(trajectories(problem, repair(problem, drawn)[0]))
+    limits, more = problem.constraints.limits, np.zeros((3, n_robots, problem.robot.n_joints))
+    half = 0.5 * np.ptp(limits.position, axis=1)
+    for one in tau:
+        runs = perform(problem, np.repeat(one[None], n_robots, axis=0), chi)
+        reach = np.array([runs.q.max(axis=2), -runs.q.min(axis=2), np.abs(runs.dq).max(axis=2)])
+        scale = np.array([half, half, limits.velocity])[:, None]
+        more += np.where(np.isfinite(scale), (reach - reach[:, :1]) / scale, 0.0)
+    most = more.max(axis=1)
+    order = np.argsort(-most, axis=None)
+    return chi[list(dict.fromkeys(more.argmax(axis=1).ravel()[order].tolist()))[:_EXTREMES]]
+
+
+def shrunk_into_tube(
+    problem: TorqueProblem, trajectory: TorqueTrajectory, *, spread: float, rounds: int = 16
+) -> tuple[TorqueTrajectory, Tube]:
+    """Shrink torques until robots drawn from the prior keep the limits: most those of the joint that leaves one."""
+    for left in reversed(range(rounds)):
+        tube = simulate_tube(problem, held_torques([trajectory])[0], spread=spread)
+        if not tube.leaves or not left:
+            break
+        own = np.arange(problem.robot.n_joints) == tube.joint
+        trajectory = scaled(trajectory, np.where(own, 0.9, 0.97) if tube.joint >= 0 else 0.9)
+    return trajectory, tube
+
+
+def _left(problem: TorqueProblem, envelope: list[FloatArray], diverged: bool) -> tuple[int, str]:
+    """Name the joint and the limit of position or speed that an envelope leaves furthest; empty where none."""
+    if diverged:
+        return -1, "one gets lost in its simulation"
+    (low, high), (least, most, speed) = problem.constraints.limits.position.T, envelope
+    reach, fastest = np.where(np.isfinite(high - low), high - low, 1.0), problem.constraints.limits.velocity
+    over = {
+        "its lower position limit": ((low - least) / reach, least, low),
+        "its upper position limit": ((most - high) / reach, most, high),
+        "its speed limit": (speed / fastest - 1.0, speed, fastest),
+    }
+    what = max(over, key=lambda name: float(over[name][0].max()))
+    excess, worst, limit = over[what]
+    j = int(np.argmax(excess))
+    if not excess[j] > 0.0:
+        return -1, ""
+    unit = "m" if problem.robot.mechanism.prismatic[j] else "rad"
+    unit += "/s" * ("speed" in what)
+    name, far = problem.robot.joint_names[j], f"{worst[j]:.3g} {unit}"
+    return j, f"one moves {name} to {far}, beyond {what} of {limit[j]:.3g} {unit}"
+
+
+def tube_margins(problem: TorqueProblem, tube: Tube) -> tuple[Margin, ...]:
+    """List what a tube leaves of each joint's limits of position and speed."""
+    limits, made = problem.constraints.limits, []
+    how = f"{tube.n_robots} robots drawn within ±{tube.spread:.0%} of the prior, simulated, not proven"
+    how = f"{tube.leaves}; simulated, not proven" if tube.leaves else how
+    names = zip(problem.robot.joint_names, problem.robot.mechanism.prismatic, strict=True)
+    for j, (name, slides) in enumerate(names):
+        unit, (low, high) = "m" if slides else "rad", limits.position[j]
+        upper = high - tube.high[j] <= tube.low[j] - low
+        near, worst, side = (high, tube.high[j], 1.0) if upper else (low, tube.low[j], -1.0)
+        for kind, each, limit, peak, sign in (
+            ("position", unit, near, worst, side), ("velocity", f"{unit}/s", limits.velocity[j], tube.speed[j], 1.0)
+        ):  # fmt: skip
+            left = float(sign * (limit - peak))
+            made.append(Margin(f"tube {kind} {name}", each, float(limit), float(peak), left, how, left >= 0.0))
+    return tuple(made)
 
 
 def robustness(

@@ -306,6 +306,9 @@ class TorqueRuns(Table):
     fade_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 1.0  # in which the torques vanish afterwards
     coast_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 2.0  # in which friction brings the arm to rest
     driven: Annotated[list[Name], Field(max_length=100)] = []  # joints whose motors push; none named: all
+    torque_percent: Annotated[FiniteFloat, Field(gt=0.0, le=100.0)] | None = None  # of each rated torque; none: 30
+    prior_percent: Annotated[FiniteFloat, Field(gt=0.0, le=50.0)] | None = None  # standard deviation of what the prior
+    # states of bodies and rotors; of friction twice that; none: 10
 
 
 def _one_host(text: str) -> str:
@@ -500,6 +503,11 @@ class OpenCampaign:
             left["cell"] = {"assumed_volumes"}
         later = ("acceleration_deg_s2", "acceleration_m_s2")  # keys that older campaigns did not know
         left["limits"] = {key for key in later if getattr(self.content.limits, key) is None}
+        if self.content.design.torque is not None:
+            own = self.content.design.torque
+            left["design"] = {
+                "torque": {key for key in ("torque_percent", "prior_percent") if getattr(own, key) is None}
+            }
         if self.content.payload is not None:
             left["payload"] = {"percent"}  # motions are planned with what is stated
         robot = read_content(self.robot_source, self.content.preset).text
@@ -550,7 +558,8 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     branching = unclear_part(read)
     if branching:
         raise InvalidCampaign(path, [f"robot: {branching}"])
-    return OpenCampaign(folder, content, about_home(robot_of(read), content.home_deg), source, text)
+    robot = about_home(robot_of(read), content.home_deg)
+    return OpenCampaign(folder, _without_plans(folder, content, robot), robot, source, text)
 
 
 def about_home(robot: Robot, home_deg: list[float] | None) -> Robot:
@@ -576,6 +585,25 @@ def _runs_of_programs(folder: Path) -> list[Run]:
         )
         for log in found
     ]
+
+
+def _without_plans(folder: Path, content: Campaign, robot: Robot) -> Campaign:
+    """Read logs of torque programs like logs without a program: their motion is no plan's."""
+    from excitor.experiments.log_formats import declared_for
+    from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
+
+    def read(run: Run) -> Run:
+        target, _, name = (run.program or "").partition("/")
+        path = folder / PROGRAMS / target / MANIFEST
+        if run.program is None or not path.is_file():
+            return run
+        entries = [entry for entry in read_manifest(path).programs if entry.name == name and entry.torques is not None]
+        columns = content.log or ColumnMap.model_validate(declared_for(target, robot)) if entries else None
+        return run.model_copy(update={"program": None, "columns": columns}) if entries else run
+
+    if content.design.excitation != "torque":
+        return content
+    return content.model_copy(update={"run": [read(run) for run in content.run]})
 
 
 def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:

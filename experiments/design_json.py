@@ -284,10 +284,23 @@ class RunEntry(_Part):
         return run
 
 
+Waves = Annotated[list[Row], Field(max_length=100)]
+
+
+class TorqueWaves(_Part):
+    """Coefficients of a run's torques, N m and N, rad/s and rad, by joint."""
+
+    constant: Row
+    amplitudes: Waves
+    frequencies: Waves
+    phases: Waves
+
+
 class TorqueRun(_Part):
-    """Torques; no position program can command them."""
+    """Torques, each held for a sample."""
 
     name: Text
+    torques: TorqueWaves
 
 
 class Provenance(_Part):

@@ -6,27 +6,54 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion, conditions
 from excitor.design.motion import Run, line_run, read_run
-from excitor.design.programs import registry
+from excitor.design.programs import effort, registry
 from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
-from excitor.design.programs.plan import Plan
+from excitor.design.programs.plan import Plan, Torques
 from excitor.design.programs.poses import poses_plan, slowed
-from excitor.design.programs.target import CannotDrive, Target, file_text
+from excitor.design.programs.target import CannotDrive, Emitter, Target, file_text
 from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.schedule import RunPlan
+from excitor.design.torque import (
+    TorqueProblem,
+    TorqueTrajectory,
+    Tube,
+    held_torques,
+    scaled,
+    simulate_tube,
+    simulated_tables,
+)
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, RunEntry, design_digest, no_go_reasons, open_design
+from excitor.experiments.design_json import FILE, RunEntry, TorqueRun, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap, typed
 from excitor.experiments.log_formats import refusal, remark
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
-from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
+from excitor.experiments.plan import (
+    carries,
+    limits_of,
+    model_of,
+    planned_runs,
+    prior_spread,
+    run_problem,
+    run_robot,
+    torque_model,
+    torque_problem_of,
+    torque_share,
+)
 from excitor.experiments.setup import Setup, set_up
+from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion, Robot
+
+DRY_TORQUE = 0.5  # share of the torques in a dry run: much less, and friction holds the arm
+WATCHDOG = 0.02  # s
+ROBOTS = 200  # drawn from the prior, none of which may leave its limits under torques
 
 NO_GO, UNKNOWN_LIMITS = "no-go", "unknown-limits"  # refusals that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
@@ -158,6 +185,16 @@ def described(programs: Sequence[CheckedPlan]) -> Iterator[CheckedPlan]:
 
 def unlimited(name: str, programs: Sequence[CheckedPlan]) -> str:
     """Refusal of a controller whose joints move without a stated acceleration limit; "" where there is none."""
+    unknown = list(
+        dict.fromkeys(x for one in programs if one.plan.torques is not None for x in one.plan.torques.unknown)
+    )
+    if unknown:
+        return (
+            f"{name}: not written: nobody states a limit of {', '.join(unknown)}, and nothing but limits of position "
+            "and speed can end an unverified motion in time; state them, as position_deg = [-90.0, 90.0] and "
+            "velocity_deg_s = 180.0 under [limits.joint.NAME] of campaign.toml, and design again; or emit on purpose "
+            f"with --allow {UNKNOWN_LIMITS}, which page and manifest will state"
+        )
     joints = list(dict.fromkeys(joint for one in programs for joint in one.plan.unlimited))
     if not joints or name == "csv":
         return ""
@@ -210,7 +247,11 @@ def _emit_one(
 ) -> EmitResult:
     try:
         if useless:
-            package(registry.emitter(name), [one.plan for one in planned.programs if not one.plan.poses], spacing)
+            package(
+                emitter_of(name, planned.programs),
+                [one.plan for one in planned.programs if not one.plan.poses],
+                spacing,
+            )
             return EmitResult(name, None, None, useless)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
@@ -225,12 +266,12 @@ def checked_package(
     name: str, programs: Sequence[CheckedPlan], spacing: float | None, listen: Listen
 ) -> tuple[Package, Verification]:
     """Make a target's files and run them; with points closer together where that is what they fail for."""
-    emitter = registry.emitter(name)
+    emitter = emitter_of(name, programs)
     programs, missing = possible(name, programs)
     plans, facts = [judged.plan for judged in programs], [judged.facts for judged in programs]
     made = package(emitter, plans, spacing, facts, missing)
     verified = _verify(made.target, programs, made.texts, listen)
-    default = made.target.spacing
+    default = made.target.spacing if plans[0].torques is None else None
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
@@ -251,6 +292,18 @@ def possible(name: str, programs: Sequence[CheckedPlan]) -> tuple[tuple[CheckedP
         except CannotDrive as error:
             why.append(str(error))
     return tuple(made), tuple(dict.fromkeys(why))
+
+
+def emitter_of(name: str, programs: Sequence[CheckedPlan]) -> Emitter:
+    """Choose what writes a target's programs: of torques, or of positions."""
+    if any(one.plan.torques is not None for one in programs):
+        return effort.Effort(effort.target(name))
+    return registry.emitter(name)
+
+
+def target_of(campaign: OpenCampaign, name: str) -> Target:
+    """Describe a target as it serves a campaign: of torques, or of positions."""
+    return effort.target(name) if campaign.content.design.excitation == "torque" else registry.target(name)
 
 
 def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Path:
@@ -286,7 +339,7 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Ver
         listen(f"note: {parent / name} is no target of excitor; it was not checked")
     verified = []
     for name in names:
-        target, contents = registry.target(name), _contents(parent / name)
+        target, contents = target_of(campaign, name), _contents(parent / name)
         found = verify_contents(target, possible(name, planned.programs)[0], contents, listen)
         verified.append(replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems)))
     return planned, verified
@@ -319,6 +372,9 @@ def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str,
     for name, judged in zip(names, programs, strict=True):
         listen(f"running {target.name}/{name}")
         own = own_files(texts, name, names, target)
+        if judged.plan.torques is not None:
+            verdicts.append(effort.verify(judged.plan, target, own, name))
+            continue
         executor = registry.executor(target.name, poses=bool(judged.plan.poses))
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
     return Verification(target, tuple(programs), tuple(verdicts))
@@ -353,7 +409,7 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
     folder = campaign.folder / PROGRAMS / name
     if not folder.is_dir():
         return [f"{folder}: has no programs; run excitor emit {typed(campaign.folder)} --target {name} first"]
-    return _folder_problems(campaign, registry.target(name), _contents(folder))
+    return _folder_problems(campaign, target_of(campaign, name), _contents(folder))
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
@@ -363,18 +419,24 @@ def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[s
     return [*changed_files(contents, {FILE: design_digest(campaign.folder)}), *wrong]
 
 
-def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool = True) -> CampaignPlans:
-    """Plan the first run at reduced speed, the dry run and the run for every run of the design, in their order."""
+def plans_of(
+    campaign: OpenCampaign, loss: float | None = None, *, poses: bool = True, n_robots: int = ROBOTS
+) -> CampaignPlans:
+    """Plan the first run at reduced speed, the dry run and the run for every run of the design, in their order.
+
+    `n_robots` of the prior are simulated under torques; guards follow from what they do.
+    """
     design = open_design(campaign.folder, campaign.digest)
     setup = set_up(campaign)
-    runs = {plan.name: plan for plan in planned_runs(setup)[0]} if not design.torque_runs else {}
+    runs = {plan.name: plan for plan in planned_runs(setup)[0]}
     made: list[CheckedPlan] = []
     firsts: dict[str, CheckedPlan | str] = {}
-    torques = [run.name for run in design.torque_runs]
-    notes = [f"run {name!r} commands torques, which no position program can; it was left out" for name in torques]
+    notes: list[str] = []
+    torques = {run.name: run for run in design.torque_runs}
     designed = {run.name: run for run in (*design.runs, *design.slow_runs)}
     for name in design.order:
-        if name in torques:
+        if name in torques and name in runs:
+            made += torque_programs(setup, runs[name], torques[name], n_robots)
             continue
         if name not in runs or name not in designed:
             raise ExcitorError(f"{campaign.folder / FILE}: run {name!r} is not both planned and designed; design again")
@@ -402,6 +464,70 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None, *, poses: bool =
     site = campaign.content.site.model_dump()
     made = [replace(one, plan=replace(one.plan, no_go=no_go, site=site)) for one in made]
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
+
+
+def torque_programs(setup: Setup, run_plan: RunPlan, run: TorqueRun, n_robots: int) -> Iterator[CheckedPlan]:
+    """Plan the dry run, then the run, of torques under which no robot of the prior leaves its limits."""
+    problem = torque_problem_of(setup)
+    try:
+        waves = TorqueTrajectory(problem.excitation, *(np.array(x, dtype=float) for _, x in run.torques))
+    except ValueError as error:
+        raise ExcitorError(
+            f"{setup.campaign.folder / FILE}: run {run.name!r} {error}; design the campaign again"
+        ) from None
+    for share in (DRY_TORQUE, 1.0):
+        tau = held_torques([scaled(waves, share)])[0]
+        tau[:, -1] = 0.0
+        peak, limit = np.abs(tau).max(axis=1), problem.constraints.limits.torque
+        if (peak > limit * (1.0 + 1e-9)).any():
+            j = int(np.argmax(peak / limit))
+            raise ExcitorError(
+                f"run {run.name!r}: {setup.robot.joint_names[j]} is pushed with {peak[j]:.3g} N m (N), above the "
+                f"{limit[j]:.3g} that torque_percent = {100.0 * torque_share(setup):g} of [design.torque] and [limits] "
+                "allow; design again"
+            )
+        tube = simulate_tube(problem, tau, spread=prior_spread(setup), n_robots=n_robots)
+        if tube.leaves:
+            raise ExcitorError(
+                f"run {run.name!r} is an unverified motion, and no program of it is written: {tube.leaves}. State the "
+                "prior better (prior_percent of [design.torque]), or design smaller torques (torque_percent), a "
+                "shorter run (duration_s) or tighter [limits], and design again"
+            )
+        yield CheckedPlan(_torque_plan(setup, run_plan, problem, tau, tube=tube, share=share), Judge())
+
+
+def _torque_plan(
+    setup: Setup, run_plan: RunPlan, problem: TorqueProblem, tau: FloatArray, *, tube: Tube, share: float
+) -> Plan:
+    """Plan a program of torques, with guards half-way between the tube and the limits."""
+    excitation, limits = problem.excitation, problem.constraints.limits
+    span = tube.high - tube.low
+    far = [np.where(np.isfinite(x), x, other) for x, other in
+           zip(limits.position.T, (tube.low - span - 0.2, tube.high + span + 0.2), strict=True)]  # fmt: skip
+    fastest = np.where(np.isfinite(limits.velocity), limits.velocity, 2.0 * tube.speed + 0.2)
+    torques = Torques(
+        tau=tau.T,
+        sample_time=excitation.sample_time,
+        limit=np.where(np.isfinite(limits.torque), limits.torque, np.abs(tau).max(axis=1)),
+        low=0.5 * (tube.low + far[0]),
+        high=0.5 * (tube.high + far[1]),
+        speed=0.5 * (tube.speed + fastest),
+        tube=(tube.low, tube.high, tube.speed),
+        n_robots=tube.n_robots,
+        spread=tube.spread,
+        watchdog=max(WATCHDOG, 2.0 * excitation.sample_time),
+        share=share,
+        unknown=tuple(
+            f"{name} ({kind})"
+            for kind, known in (("position", limits.position.T), ("speed", limits.velocity[None]))
+            for name, finite in zip(setup.robot.joint_names, np.isfinite(known).min(axis=0).tolist(), strict=True)
+            if not finite
+        ),
+    )
+    joints, start = setup.robot.joint_names, excitation.start
+    out = line_run(joints, excitation.sample_time, start[None], ())
+    plan = _plan(setup, run_plan, out, simulated_tables(problem, tube.nominal))
+    return replace(plan, torques=torques, dry=share < 1.0)
 
 
 def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> list[CheckedPlan]:

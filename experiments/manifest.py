@@ -28,7 +28,7 @@ from excitor.design.motion import (
 from excitor.design.programs import registry
 from excitor.design.programs.package import Package, encoded_files
 from excitor.design.programs.package import Program as EmittedProgram
-from excitor.design.programs.plan import Stretches, marks
+from excitor.design.programs.plan import UNVERIFIED, Stretches, Torques, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
@@ -96,6 +96,21 @@ class _Durations(_Table):
     back: Time
 
 
+class TorqueGuards(_Table):
+    """Guards of a program that commands torques, and what simulated robots did: rad, m, per s, N m, N, s."""
+
+    motion: Literal["unverified motion"]
+    limit: Row
+    low: Row
+    high: Row
+    speed: Row
+    watchdog: Time
+    tube: Annotated[list[Row], Field(min_length=3, max_length=3)]  # lowest and highest positions, and speeds
+    robots: Annotated[int, Field(ge=1, le=10**6)]
+    spread: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+    unknown: Annotated[list[Text], Field(max_length=200)] = []  # limits of position and speed that nobody states
+
+
 class Program(_Table):
     """One program of a manifest: its motion from home to the start, the run itself, and back."""
 
@@ -113,6 +128,7 @@ class Program(_Table):
     main: RunForm
     back: RunForm
     marks: Annotated[list[_Mark], Field(max_length=2 * MOST_SEGMENTS)]
+    torques: TorqueGuards | None = None  # of one that commands torques; `main` is then what the prior does under them
 
 
 class Manifest(_Table):
@@ -193,6 +209,10 @@ def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.j
         names = ", ".join(entry.name for entry in manifest.programs[:20]) or "none"
         raise InvalidManifest(path, [f"has {len(found)} programs named {program!r}; its programs are {names}"])
     entry, n = found[0], len(manifest.joints)
+    if entry.torques is not None:
+        raise InvalidManifest(
+            path, [f"program {program!r} commands torques; its motion is no plan to align a log with"]
+        )
     try:
         _check_sizes(manifest, entry, n)
         made = ExpectedMotion(
@@ -354,4 +374,11 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
         "durations_s": {name: plan.stretch(name).duration for name in Stretches},
         **{name: run_data(plan.stretch(name)) for name in Stretches},
         "marks": [{"t": t, "mark": mark} for t, mark in marks(plan)],
+        **({} if plan.torques is None else {"torques": _guards(plan.torques)}),
     }
+
+
+def _guards(torques: Torques) -> dict[str, Any]:
+    tube = {"tube": [x.tolist() for x in torques.tube], "robots": torques.n_robots, "spread": torques.spread}
+    tube |= {"unknown": list(torques.unknown)} if torques.unknown else {}
+    return {"motion": UNVERIFIED, **torques.guards, **tube}

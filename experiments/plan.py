@@ -422,8 +422,8 @@ def design_run(
         if not found.feasible:
             raise_infeasible(picked, where, settings.seed)
         return replace(_finished(setup, plan, picked, found), front=chosen)
-    problem = _torque_problem(setup) if by_torque(setup) else run_problem(setup, plan, before)
-    budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
+    problem = torque_problem_of(setup, SEARCH_ROOM) if by_torque(setup) else run_problem(setup, plan, before)
+    budget, folder = _share(settings.budget, plan, by_torque(setup)), setup.campaign.folder
     key = key_of(FORM, settings.seed, budget, settings.method, plan.name, *content_of(problem))
     known = settings.searches.get(key)
     try:
@@ -441,7 +441,7 @@ def design_run(
         forget(folder)  # there is nothing to go on with
         raise
     if isinstance(problem, torque.TorqueProblem):
-        return _finished_torques(setup, plan, problem, found)
+        return _finished_torques(setup, plan, torque_problem_of(setup), found)
     pick = settings.pick if plan.role == "identify" and not before else None
     return replace(_finished(setup, plan, problem, found, pick), key=key)
 
@@ -814,11 +814,16 @@ def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
     return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
 
 
-def _share(budget: Budget, plan: RunPlan, fewest: int = 1) -> Budget:
+def _share(budget: Budget, plan: RunPlan, simulated: bool = False) -> Budget:
+    """Return a run's part of a budget; simulated candidates, which take longer, count more from many on."""
     share = VALIDATION_SHARE if plan.role == "validate" else 1.0
-    if budget.counted:
-        return Budget(evaluations=min(round(budget.amount), max(fewest, round(share * budget.amount))))
-    return Budget(seconds=share * budget.amount)
+    if not budget.counted:
+        return Budget(seconds=share * budget.amount)
+    most = budget.amount
+    if simulated:
+        most = max(min(most, _SIMULATED), most / _PER_SIMULATED)
+    fewest = _FEWEST if simulated else 1
+    return Budget(evaluations=min(round(most), max(fewest, round(share * most))))
 
 
 WHY_EVALUATIONS = 3000  # of each question why nothing fits: a report within ten seconds
@@ -1117,8 +1122,11 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
 
 MOST_SAMPLES = 30_000  # of a run: a hundred candidates of six joints then fill a gigabyte
 BAND = (1.0, 15.0)  # rad/s, where the campaign states none
-_TORQUE_SHRINK = (1.0, 0.97, 0.9, 0.75)  # amplitudes tried until the finer simulation keeps every limit
+SEARCH_ROOM = 0.75  # of a search: robots of the prior that it does not simulate move further
+RATED_PERCENT, PRIOR_PERCENT = 30.0, 10.0  # of rated torques, and standard deviation of the prior, where not stated
+_TORQUE_SHRINK = (1.0, 0.97, 0.9, 0.75)  # amplitudes tried until every simulation keeps its limits
 _FEWEST = 100  # candidates of a validation, as far as the budget has them
+_SIMULATED, _PER_SIMULATED = 1000, 20  # candidates that count as they are; evaluations that each counts beyond
 _REASONS = 5  # reported of a search that found nothing
 _KEYS = {  # of the campaign, by how an error of the designer begins
     "duration": "design.torque.duration_s",
@@ -1144,7 +1152,7 @@ def by_torque(setup: Setup) -> bool:
 
 def planned_torque_runs(setup: Setup) -> Schedule:
     """Plan an excitation, and a validation unless a single run is requested; undriven joints move passively."""
-    driven = _torque_problem(setup).excitation.driven
+    driven = torque_problem_of(setup).excitation.driven
     names = [name for name, pushes in zip(setup.robot.joint_names, driven, strict=True) if pushes]
     who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     everything = np.ones(driven.size, dtype=bool)
@@ -1170,11 +1178,15 @@ def _torque_remarks(setup: Setup, runs: Sequence[SearchedRun]) -> Iterator[str]:
 
 def _finished_torques(setup: Setup, plan: RunPlan, problem: torque.TorqueProblem, found: SearchResult) -> SearchedRun:
     """Reduce the best torques where the finer simulation breaks a limit, and evaluate what the motion shows."""
-    first = torque.trajectories(problem, found.candidates)[0]
+    first, spread = torque.trajectories(problem, found.candidates)[0], prior_spread(setup)
+    first, tube = torque.shrunk_into_tube(problem, first, spread=spread)
     best: tuple[torque.TorqueTrajectory, Run, Certificate] | None = None
     for amplitude in _TORQUE_SHRINK:
         trial = scaled_torques(first, amplitude)
+        if amplitude < 1.0:
+            tube = torque.simulate_tube(problem, torque.held_torques([trial])[0], spread=spread)
         run, certificate = torque.certify_torques(problem, trial)
+        certificate = replace(certificate, items=(*certificate.items, *torque.tube_margins(problem, tube)))
         if best is None or certificate.ready:
             best = trial, run, certificate
         if certificate.ready:
@@ -1231,8 +1243,11 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
         )
 
 
-def _torque_problem(setup: Setup) -> torque.TorqueProblem:
-    """Build the search problem; errors name their key."""
+def torque_problem_of(setup: Setup, room: float = 1.0) -> torque.TorqueProblem:
+    """Build the problem; errors name their key.
+
+    `room`: share of the way from home to each position limit, of speeds its root, that is used.
+    """
     try:
         excitation = _excitation(setup)
         if excitation.n_samples > MOST_SAMPLES:
@@ -1240,11 +1255,32 @@ def _torque_problem(setup: Setup) -> torque.TorqueProblem:
                 f"duration, fade and coast are {excitation.n_samples - 1} controller samples, expected fewer than "
                 f"{MOST_SAMPLES}; make the run shorter"
             )
-        return torque.torque_problem(setup.robot, excitation, constraints=setup.constraints)
+        rated = torque_share(setup) * setup.robot.limits.torque
+        own, start = setup.constraints.limits, excitation.start[:, None]
+        limits = replace(
+            own,
+            position=start + room * (own.position - start),
+            velocity=np.sqrt(room) * own.velocity,
+            torque=np.minimum(own.torque, rated),
+        )
+        made = torque.torque_problem(setup.robot, excitation, constraints=replace(setup.constraints, limits=limits))
+        return replace(made, others=torque.extreme_robots(made, spread=prior_spread(setup))) if room < 1.0 else made
     except (ValueError, ExcitorError) as error:
         sentence = str(error)
         key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design.torque")
         raise _invalid(setup, f"{key}: {sentence}") from None
+
+
+def torque_share(setup: Setup) -> float:
+    """Return the share of a rated torque that an unverified motion may take."""
+    percent = setup.design.torque.torque_percent if setup.design.torque is not None else None
+    return 0.01 * (RATED_PERCENT if percent is None else percent)
+
+
+def prior_spread(setup: Setup) -> float:
+    """Return the standard deviation of what the prior states, as a share, with which robots are drawn from it."""
+    percent = setup.design.torque.prior_percent if setup.design.torque is not None else None
+    return 0.01 * (PRIOR_PERCENT if percent is None else percent)
 
 
 def _excitation(setup: Setup) -> torque.TorqueExcitation:

@@ -714,7 +714,7 @@ def _read(setup: Setup, name: str) -> Motion:
 
 
 DEFAULT_EVALUATIONS = 20_000
-DEFAULT_SIMULATIONS = 2_000  # of a torque run, each of whose candidates is simulated
+DEFAULT_SIMULATIONS = 1_000  # of a torque run, each of whose candidates is simulated
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
     Nothing is written unless every target's programs are up to date and its place is free.
     """
     campaign = open_campaign(folder, "design")
-    plans = [judged.plan for judged in plans_of(campaign, poses=False).programs]
+    plans = [judged.plan for judged in plans_of(campaign, poses=False, n_robots=1).programs]
     names = list(dict.fromkeys(targets)) or _emitted(campaign)
     for name in names:
         registry.target(name)

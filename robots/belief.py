@@ -16,7 +16,8 @@ import scipy.linalg
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, shaped
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.dynamics import link_poses
+from excitor.robots.dynamics import link_poses, mass_matrix
+from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
 from excitor.robots.information import Information, as_white
@@ -195,6 +196,43 @@ def unknown_friction(robot: Robot) -> BoolArray:
     unknown = [term for term, k in zip(robot.drive.friction, columns, strict=True) if not robot.known[k]]
     acts = [term.acts for term in unknown if friction_model(term).dissipates]
     return np.asarray(np.any(np.array(acts).reshape(-1, robot.n_joints) != 0.0, axis=0))
+
+
+def draw_robots(robot: Robot, n: int, *, spread: float, seed: int = 0) -> FloatArray:
+    """Draw parameters about the prior, (n, n_params), the first the prior itself; every robot has positive inertia.
+
+    Bodies by χ = χ0 + spread B z in `coordinates`, z standard normal, drives by the same share of their size, friction,
+    which changes with temperature and wear, by twice that. Bodies that are none, as papers' base parameters, have each
+    parameter spread by itself.
+    """
+    random, nominal = np.random.default_rng(seed), prior(robot)
+    believed = coordinates(robot, Prior(), np.zeros(len(nominal)), None)
+    B = spread * believed.B
+    for body in believed.bodies:
+        own = believed.columns[body.place]
+        if np.abs(parameters_of(body.P0)[own % 10] - nominal[own]).max() > 1e-6 * np.abs(nominal[own]).max():
+            B[body.place, body.place] = spread * np.diag(nominal[own])
+    friction = np.isin(believed.columns, layout(robot).friction_columns)
+    B[friction] *= 2.0
+    q, found = random_motion(robot, 60, robot.locked).q, [nominal]
+    bodies = [body for body in believed.bodies if _is_body(nominal, body.link)]
+    for _ in range(50 * n):
+        if len(found) == n:
+            return np.array(found)
+        chi = nominal.copy()
+        chi[believed.columns] += B @ random.normal(size=len(B))
+        bodies_hold = all(_is_body(chi, body.link) for body in bodies)
+        drives_hold = not (believed.positive & (chi[believed.columns] < 0.0)).any()
+        if bodies_hold and drives_hold and np.linalg.eigvalsh(mass_matrix(robot, q, chi)).min() > 0.0:
+            found.append(chi)
+    raise ExcitorError(
+        f"{robot.name}: of {50 * n} robots drawn within {spread:.0%} of the prior only {len(found)} have positive "
+        "inertia everywhere; state the masses better, or a smaller spread"
+    )
+
+
+def _is_body(chi: FloatArray, link: int) -> bool:
+    return check_consistency(chi[10 * link : 10 * link + 10]).relative_margin > 0.0
 
 
 def _positive(robot: Robot) -> BoolArray:

@@ -35,11 +35,11 @@ def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
     which = np.searchsorted([start - 1e-9 for start, _ in parts], t, side="right") - 1
     line = ",".join(["%.12g"] * values.shape[1])
     for time, part, row in zip(t, which, values, strict=True):
-        phase, period = _part(stretch, parts[part][1])
+        phase, period = part_of(stretch, parts[part][1])
         yield f"{time:.15g},{phase},{period}," + line % tuple(row) + "\n"
 
 
-def _part(stretch: StretchName, mark: int) -> tuple[str, int]:
+def part_of(stretch: StretchName, mark: int) -> tuple[str, int]:
     """Name a part, and number its period."""
     if stretch != "main":
         return stretch, 0

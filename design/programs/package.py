@@ -76,7 +76,8 @@ def package(
     names = program_names_of(plans, target)
     programs = []
     for plan, name, known in zip(plans, names, facts or [None] * len(plans), strict=True):
-        check(plan, target)
+        if plan.torques is None:
+            check(plan, target)
         if plan.poses and not target.poses:
             raise CannotDrive(f"{target.name}: writes no first run through poses at reduced speed yet")
         files = dict(emitter.emit(plan, name, spacing))
@@ -119,6 +120,7 @@ _UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the po
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
     "B": "B: a table of points that are passed at stated times; between them the controller joins them",
+    "unverified motion": "unverified motion: torques are commanded, and no controller follows a path",
     "C": "C: way-points; the controller decides when it passes them, and rounds them off",
 }
 
@@ -133,9 +135,7 @@ def operator_page(made: "Package") -> str:
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
         _unlimited(plan),
-        "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
-        "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
-        "by a lower speed, which is another motion, and which the programs refuse.**",
+        _unverified(made) if plan.torques is not None else _FIRST_RUNS,
         _section("What it needs", target.needs),
         _held_note(plan),
         _axes_note(plan, target),
@@ -172,6 +172,44 @@ def _watched(target: Target) -> Iterator[str]:
         if each.does:
             limit = f" (good up to {each.limit:g} {each.unit})" if each.limit else ""
             yield f"{each.says}{limit}: {_DOES[each.does]}, from {each.within:g} s later at the latest"
+
+
+_FIRST_RUNS = (
+    "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
+    "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
+    "by a lower speed, which is another motion, and which the programs refuse.**"
+)
+
+
+def _unverified(made: "Package") -> str:
+    """Say what an unverified motion is, and tabulate its guards and the tube of simulated robots."""
+    plan = made.programs[0].plan
+    assert plan.torques is not None
+    sentence = (
+        "**UNVERIFIED MOTION. The torques are certain, the motion is not: no controller follows a path, and the arm "
+        f"goes where the torques push it. {plan.torques.n_robots} robots drawn within ±{plan.torques.spread:.0%} of "
+        "the prior stayed inside all position and speed limits in simulation; yours may be none of them. Each program "
+        "ends with zero torque where a joint leaves its guard, where a reading or the computer is later than the "
+        f"watchdog of {1e3 * plan.torques.watchdog:g} ms, and on Ctrl-C: the arm then coasts, and nothing brakes it. "
+        "There is no first run at reduced speed. Begin with the dry runs, keep free all that the arm can reach, and a "
+        "hand on the emergency stop.**"
+    )
+    rows = []
+    for program in made.programs:
+        given = program.plan.torques
+        assert given is not None
+        for j, name in enumerate(_axis_names_of_joints(plan)):
+            low, high, speed, first, last, fastest = (
+                _pendant(plan, j, float(x[j])) for x in (*given.tube, given.low, given.high, given.speed)
+            )
+            push = f"{float(abs(given.tau[:, j]).max()):.3g} of {given.limit[j]:.3g}"
+            rows.append([f"`{program.name}`", name, push, f"{low} … {high}", speed, f"{first} … {last}", fastest])
+    heads = ["program", "joint", "torque N m (N)", "simulated", "speed /s", "guard", "guard /s"]
+    unknown = ", ".join(comment(name) for name in plan.torques.unknown)
+    stated = (
+        f"**Unknown: nobody states a limit of {unknown}; its guards follow from the simulation.**" if unknown else ""
+    )
+    return "\n\n".join(part for part in (sentence, stated, "\n".join(_table(heads, rows))) if part)
 
 
 def _no_go(plan: Plan) -> str:
@@ -252,6 +290,8 @@ def _poses(plan: Plan, target: Target) -> str:
 def _first_runs(made: "Package") -> str:
     """Write what the programs of the poses do, where they go, and what they leave out."""
     title, target = "## First: the poses, at reduced speed", made.target
+    if made.plan.torques is not None:
+        return ""  # no controller moves to poses
     mode = "Run it in manual reduced mode (T1), the enabling device held" if target.manual else "Run it at a low speed"
     parts = [
         f"{mode}, and compare what you see with the table. Flange and tool point stay below 250 mm/s by the program "
@@ -291,6 +331,8 @@ def _motions(made: "Package") -> str:
         ]
         rows.append([f"`{program.name}`", f"{total:.0f} s", *ranges])
     sentence = "Ranges from the home pose through the run and back; keep people and things out of all of it."
+    if made.plan.torques is not None:
+        sentence = "Ranges of the prior alone; those of other robots, and the guards, are above. Keep all of it free."
     steps = fitting_steps(made.programs[0].plan, made.target) if made.target.spacing is None else ()
     if steps:
         sentence += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
@@ -354,6 +396,8 @@ def _stops(made: "Package") -> str:
         "Stops of category 0 and 1, and the controller's own pause: unknown here; see the robot's manual for stopping "
         "times and distances at the speeds above."
     )
+    if made.plan.torques is not None:
+        return f"## Stops\n\n* Its own stop is zero torque: the arm coasts and falls, maybe to its stops.\n* {vendor}"
     if not target.stop_s:
         return f"## Stops\n\n* The program has no stop of its own; the controller's applies.\n* {vendor}"
     plans = [program.plan for program in made.programs if not program.plan.dry] or [made.programs[0].plan]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.design.motion import Run
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.inertia import change_frame, inverse
 from excitor.robots.robot import Robot
 
@@ -25,7 +25,37 @@ MARKS = {
     "OUT": OUT, "SETTLE": SETTLE, "RAMP_IN": RAMP_IN, "RAMP_OUT": RAMP_OUT, "HOLD": HOLD, "BACK": BACK, "END": END,
     "WARM_UP": WARM_UP, "MEASURED": MEASURED,
 }  # fmt: skip
+UNVERIFIED: Literal["unverified motion"] = "unverified motion"  # class of programs that command torques
 PARTS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Torques:
+    """Torques of an unverified motion, each held for a sample, and the guards that end it."""
+
+    tau: FloatArray  # (n_samples, n_joints), N m or N; 0 at the end
+    sample_time: float  # s
+    limit: FloatArray  # (n_joints,): no torque is larger
+    low: FloatArray  # (n_joints,): guards of position and speed
+    high: FloatArray
+    speed: FloatArray
+    tube: tuple[FloatArray, FloatArray, FloatArray]  # lowest and highest positions and speeds of the robots simulated
+    n_robots: int
+    spread: float  # of them about the prior, a share
+    watchdog: float  # s: age of a reading, or delay of a computer, that ends it
+    share: float = 1.0  # of the designed torques
+    unknown: tuple[str, ...] = ()  # limits of position and speed that nobody states
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, tau="n_samples n_joints")
+        n = str(sizes["n_joints"])
+        freeze(self, limit=n, low=n, high=n, speed=n)
+
+    @property
+    def guards(self) -> dict[str, Any]:
+        """The guards as plain data: positions, speeds and torques by joint, rad, m, per s, N m and N; s."""
+        each = {key: getattr(self, key).tolist() for key in ("low", "high", "speed", "limit")}
+        return each | {"watchdog": self.watchdog}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +73,8 @@ class Plan:
     no_go: tuple[str, ...] = ()  # why the design is a no-go, where its programs are emitted on purpose all the same
     poses: tuple[str, ...] = ()  # of a first run at reduced speed: what its moves go to, from home; it is all way out
     left_out: tuple[str, ...] = ()  # poses that it does not visit, and why
-    site: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # checked names and numbers of the cell, as [site] states them
+    site: Mapping[str, Any] = field(default_factory=dict)  # checked names and numbers of the cell, as in [site]
+    torques: Torques | None = None  # that are commanded; the body is then the motion that the prior makes of them
     unlimited: tuple[str, ...] = ()  # joints whose acceleration nobody limits, where that was allowed on purpose
 
     @property

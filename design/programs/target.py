@@ -25,7 +25,8 @@ from excitor.robots.robot import ControllerAxes, Robot
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Timing = Literal["A", "B", "C"]  # evaluated at servo rate; time-stamped table; way-points, time only approximate
+# evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
+Timing = Literal["A", "B", "C", "unverified motion"]
 Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger"]
 
 _JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be

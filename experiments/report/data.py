@@ -31,6 +31,7 @@ from excitor.experiments.report.evidence import (
 )
 from excitor.experiments.report.fit import errors_data, residuals_data
 from excitor.experiments.report.html import Data, robot_data
+from excitor.experiments.report.open_loop import open_loop_data
 from excitor.experiments.report.page import report_page
 from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
 from excitor.experiments.report.verdict import verdict_data
@@ -65,6 +66,7 @@ def report_data(
         "verdict": verdict_data(evidence, rows, checks, simulated),
         "runs": runs_data(evidence),
         "errors": errors_data(evidence),
+        "open_loop": open_loop_data(evidence),
         "parameters": rows,
         "standard": standard_rows(evidence),
         "correlation": correlation_data(evidence),

@@ -17,7 +17,7 @@ import numpy as np
 
 from excitor.experiments import identification
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, Role
+from excitor.experiments.campaign import OpenCampaign, Role, Run
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.model import Model
 from excitor.experiments.report.html import Data, compact, percent, subtable
@@ -322,11 +322,19 @@ def _step(step: Step) -> dict[str, Any]:
 def chain_commands(campaign: OpenCampaign, design: Data | None, simulated: Sequence[Data] = ()) -> tuple[str, ...]:
     """List the commands from the plan to the report, for this campaign's folder."""
     where = shlex.quote(campaign.folder.resolve().name)
-    targets = dict.fromkeys(run.program.partition("/")[0] for run in campaign.content.run if run.program is not None)
+    targets = dict.fromkeys(target for run in campaign.content.run if (target := target_of(campaign, run)))
     said = [] if design is None else [f"excitor design {where}{_search(subtable(design, 'settings'))}"]
     said += [f"excitor emit {where}" + "".join(f" --target {shlex.quote(name)}" for name in targets)] if targets else []
     said += list(dict.fromkeys(_simulation(where, run) for run in simulated))
     return (*said, f"excitor identify {where}", f"excitor report {where}")
+
+
+def target_of(campaign: OpenCampaign, run: Run) -> str:
+    """Return the target of a run's program; empty where it is of none."""
+    if run.program is not None:
+        return run.program.partition("/")[0]
+    place = Path(run.log).parts  # of torque programs, whose logs are read without a plan
+    return place[1] if campaign.content.design.excitation == "torque" and place[0] == FOLDER and len(place) > 2 else ""
 
 
 def _search(settings: Mapping[str, Any]) -> str:
@@ -349,7 +357,7 @@ def simulated_runs(campaign: OpenCampaign) -> list[dict[str, Any]]:
     """List the runs whose logs are simulated, with target, seed and faults."""
     found = []
     for run in campaign.content.run:
-        target = "" if run.program is None else run.program.partition("/")[0]
+        target = target_of(campaign, run)
         mark = _mark(campaign.folder, target) if target else {}
         files = {identification.digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
         if files and files <= _written(mark):

@@ -20,6 +20,7 @@ from excitor.experiments.report import campaign, parameters
 from excitor.experiments.report.bodies import bodies_context
 from excitor.experiments.report.fit import errors_context, residuals_context, runs_context, split_context
 from excitor.experiments.report.html import SHARED_SCRIPTS, Data, entries, environment, page, seen, subtable, text
+from excitor.experiments.report.open_loop import open_loop_context
 from excitor.robots.errors import ExcitorError
 from excitor.robots.plugins import Members
 
@@ -52,6 +53,7 @@ def _built_in(name: str, link: str, title: str, context: Callable[[Data], Data |
 BUILT_IN = (
     _built_in("errors", "errors", "Torque errors beside the baselines", errors_context),
     _built_in("runs", "torques", "Measured and predicted torques", runs_context),
+    _built_in("open_loop", "open loop", "Open-loop simulation under the recorded torques", open_loop_context),
     _built_in("parameters", "parameters", "Parameters", parameters.parameters_context),
     _built_in("planned", "planned and achieved", "Planned and achieved", campaign.planned_context),
     _built_in("alignment", "alignment", "Alignment of the logs with the plan", campaign.alignment_context),
@@ -141,6 +143,7 @@ def drawn(data: Data) -> dict[str, Any]:
             {key: run[key] for key in ("name", "role", "static", "time", "joints") if key in run}
             for run in entries(data, "runs")
         ],
+        "open_loop": subtable(data, "open_loop"),
         "split": subtable(data, "split"),
         "spectrum": entries(subtable(data, "spectrum"), "values"),
         "correlation": subtable(data, "correlation"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -84,14 +85,17 @@ def _errors_table(result: IdentifiedModel) -> Table:
     """Errors of each joint: on the identification's data, on held-out data, and of the baselines there."""
     judged = {"training": result.training, "held out": result.held_out, "same run": result.same_run}
     columns: dict[str, Errors] = {}
+    of: dict[str, dict[str, float]] = {}  # a held-out run may leave a joint without equations
     for label, validation in judged.items():
         if validation is not None:
             columns[label] = validation.model
             if not validation.training:
                 columns.update(validation.baselines)
+            for name in columns.keys() - of.keys():
+                of[name] = dict(zip(validation.joints, columns[name].relative.tolist(), strict=True))
     made = table("Torque errors |τ - τ̂| / |τ|", ("joint", *columns), left=("joint",), **COMPACT)
-    for j, joint in enumerate(result.training.joints):
-        made.add_row(escape(joint), *(f"{errors.relative[j]:.4f}" for errors in columns.values()))
+    for joint in result.training.joints:
+        made.add_row(escape(joint), *(f"{of[label].get(joint, np.nan):.4f}" for label in columns))
     made.add_row("all", *(f"{errors.relative_total:.4f}" for errors in columns.values()), style="bold")
     return made
 

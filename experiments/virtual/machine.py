@@ -133,7 +133,11 @@ def run_program(
     rng = np.random.default_rng([seed, 0x6C6F67])
     course = lay_course(plan, truth.settings, rng)
     driven = drive(truth, course, engine)
-    if not any(fault.name in _BEFORE for fault in chosen) and not truth.settings.stuck + truth.settings.limited:
+    if (
+        plan.torques is None
+        and not any(fault.name in _BEFORE for fault in chosen)
+        and not truth.settings.stuck + truth.settings.limited
+    ):
         check_tracking(driven.tracking, plan)
     recorded = record(truth, course, driven, rng)
     for fault in chosen:
@@ -164,8 +168,12 @@ def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotio
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
     robot = course.plan.robot
-    forward = fed_forward(truth, robot, motion)
-    controller = controller_of(truth, robot, motion, forward, step)
+    if course.plan.torques is None:
+        forward = fed_forward(truth, robot, motion)
+        controller = controller_of(truth, robot, motion, forward, step)
+    else:  # open loop: a servo without gains that passes the torques on
+        motion, forward = open_loop_inputs(course, t)
+        controller = replace_gains(controller_of(truth, robot, motion, forward, step))
     if engine == "mujoco":
         from excitor.experiments.virtual.mujoco_plant import run_mujoco
 
@@ -179,6 +187,22 @@ def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotio
         )
     tracking = tracked(truth, course, controller, (motion.q, forward), out)
     return TrueMotion(tracking, t[lead:], *out[:, lead:])
+
+
+def open_loop_inputs(course: Course, t: FloatArray) -> tuple[Motion, FloatArray]:
+    """Build the pose at home as a reference, and the torques that the drives are given, each held, (n_t, n_joints)."""
+    plan = course.plan
+    assert plan.torques is not None
+    start = dict(course.starts)["main"]
+    k = np.floor((t - start) * course.speed / plan.torques.sample_time + 1e-6).astype(np.int64)
+    tau = np.concatenate([plan.torques.tau, np.zeros((1, plan.robot.n_joints))])
+    given = tau[np.where((k >= 0) & (k < len(tau)), k, len(tau) - 1)]
+    return posture(np.tile(plan.home, (len(t), 1))), np.ascontiguousarray(given)
+
+
+def replace_gains(controller: "Controller") -> "Controller":
+    """Take a servo's gains away."""
+    return controller._replace(kp=0.0 * controller.kp, kd=0.0 * controller.kd)
 
 
 def tracked(
@@ -304,7 +328,9 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
     quantum = encoder_steps(truth, plan.robot)
     exact = quantum == 0.0
     q_motor = np.where(exact, q_motor, np.round(q_motor / np.where(exact, 1.0, quantum)) * quantum)
-    current, torque_motor = motor_side(truth, plan.robot, sampled(driven, "torque_motor", t - settings.sensor_lag), rng)
+    known = replace(truth, settings=replace(settings, white=0.0, slow=0.0)) if plan.torques is not None else truth
+    given = sampled(driven, "torque_motor", t - settings.sensor_lag)
+    current, torque_motor = motor_side(known, plan.robot, given, rng)  # torques that were commanded are known
     shown = settings.speed if settings.speed_told else 1.0
     recorded = RecordedRun(
         program=plan.run,

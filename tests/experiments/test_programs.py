@@ -311,14 +311,6 @@ def test_payload_runs_ask_for_their_payload(tmp_path):
     assert asked["loaded"] == 0.5
 
 
-def test_torque_runs_are_left_out_with_a_word(copy):
-    data = json.loads((copy / "design.json").read_text())
-    data["torque_runs"] = [{"name": name} for name in data["order"]]
-    data["runs"] = []
-    (copy / "design.json").write_text(json.dumps(data))
-    assert "commands torques" in call("emit", copy, "--target", "csv", code=1)
-
-
 def test_every_segment_of_every_plan_begins_where_the_last_one_ended(emitted):
     for judged in plans_of(open_campaign(emitted[0], "design")).programs:
         plan, here = judged.plan, judged.plan.home

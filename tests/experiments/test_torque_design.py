@@ -211,7 +211,7 @@ def test_joints_that_are_not_driven_swing_along(tmp_path):
 def test_simulations_are_fewer_where_no_budget_is_stated(tmp_path):
     plain = DESIGN.replace("evaluations = 60\n", "")
     setup = set_up(open_campaign(campaign(tmp_path / "a", HEAD, NOISE, plain, TORQUE), "design"))
-    assert settings_of(setup.design).budget.evaluations == DEFAULT_SIMULATIONS == 2000
+    assert settings_of(setup.design).budget.evaluations == DEFAULT_SIMULATIONS == 1000
     assert settings_of(setup.design, Overrides(seconds=3.0)).budget.seconds == 3.0
     setup = set_up(open_campaign(campaign(tmp_path / "b", HEAD, NOISE), "design"))
     assert settings_of(setup.design).budget.evaluations == DEFAULT_EVALUATIONS

@@ -29,12 +29,23 @@
     drawn('correlation', box => MatrixCharts.correlation(box, report.correlation, box.clientWidth, chart('correlation-hover')));
     drawn('correlation-worst', box => MatrixCharts.worstPairs(box, report.correlation));
     residuals();
+    openLoop();
     state.picture();
   }
 
   // Folded parts have no width until they are opened.
   function residuals() {
     all('[data-chart="residuals"]').forEach(box => box.clientWidth && guarded(box, () => ResidualCharts.build(box, report.residuals[box.dataset.entry], report.robot)));
+  }
+
+  function openLoop() {
+    all('[data-chart="open-loop"]').forEach(box => guarded(box, () => {
+      const run = report.open_loop.runs[box.dataset.entry];
+      TimePlots.build(box, run.time || [], run.joints.map((joint, k) => ({
+        name: report.robot.joints[k], unit: report.open_loop.units[k],
+        rows: [{ height: 120, curves: [{ kind: 'measured', data: joint.measured }, { kind: 'predicted', data: joint.simulated }] }],
+      })), { unit: 's' });
+    }));
   }
 
   function choose(index) {
