@@ -36,7 +36,7 @@ from excitor.design.programs.target import (
     units,
 )
 from excitor.design.programs.way_points import top_speeds
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.robot import Motion
 
 SLOWED = 0.5  # share to which the speed slider falls in the middle of a run
@@ -345,12 +345,20 @@ def _on_path(
     """Find for each command the time of the path's nearest point, how far it is, and the path's speed there."""
     grid = np.arange(max(0.0, span[0]), min(run.duration, span[1]) + _GRID, _GRID)
     path = run.at(np.minimum(grid, run.duration))
-    rows = zip(q, t, strict=True)
-    u = np.array([grid[(np.abs(path - at).max(axis=1) + _NEARER * np.abs(grid - now)).argmin()] for at, now in rows])
-    for _ in range(2):  # Newton steps
-        here, rate = run.at(u), run.at(u, 1)
-        step = ((q - here) * rate).sum(axis=1) / np.maximum((rate * rate).sum(axis=1), 1e-9)
-        u = np.clip(u + np.clip(step, -_GRID, _GRID), 0.0, run.duration)
+
+    def nearest(k: IntArray, nearer: float) -> FloatArray:
+        rows = zip(q[k], t[k], strict=True)
+        u = np.array([grid[(np.abs(path - at).max(axis=1) + nearer * np.abs(grid - now)).argmin()] for at, now in rows])
+        for _ in range(2):  # Newton steps
+            rate = run.at(u, 1)
+            step = ((q[k] - run.at(u)) * rate).sum(axis=1) / np.maximum((rate * rate).sum(axis=1), 1e-9)
+            u = np.clip(u + np.clip(step, -_GRID, _GRID), 0.0, run.duration)
+        return u
+
+    u = nearest(np.arange(len(q)), _NEARER)
+    far = np.flatnonzero(np.abs(run.at(u) - q).max(axis=1) > 0.5 * NEAR_PATH)
+    if far.size:  # where the path is slow, its nearest point is farther off in time
+        u[far] = nearest(far, 0.0)
     return u, np.abs(run.at(u) - q).max(axis=1), np.abs(run.at(u, 1)).max(axis=1)
 
 
