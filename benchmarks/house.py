@@ -117,6 +117,7 @@ NO_MOTION_TYPE = {
     "design/motion.py:_Series": "a part of the one form in which files hold a run",
     "design/programs/clients/run_motion.py:Run": "given out beside programs: it reads that form without the product",
     "design/torque.py:TorqueTrajectory": "torques over time, commanded whatever the joints do",
+    "experiments/design_json.py:TorqueWaves": "the form in which design.json holds those torques",
     "design/problem.py:Genes": "which design variable is of which joint and harmonic, and the symmetries of a search",
 }
 

@@ -187,5 +187,6 @@ def test_the_whole_study(tmp_path):
         "qrc350_errors_on_c.png",
         "qrc350_figure4.png",
         "qrc350_torques_on_c.png",
+        "study.html",
     ]
     assert all(path.stat().st_size > 10_000 for path in tmp_path.iterdir())
