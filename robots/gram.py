@@ -100,7 +100,8 @@ class GramOf:
 
         shape = self.motion[0].shape
         out = (np.empty(shape), np.empty(shape), np.empty(shape))
-        reverse_gram(self.chain, self.drive, self.packed, self.motion, (self.tape, True), gram_bar, out)
+        assert self.tape is not None
+        reverse_gram(self.chain, self.drive, self.packed, self.motion, self.tape, gram_bar, out)
         return out
 
 

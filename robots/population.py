@@ -37,7 +37,7 @@ def population_grams(
     n_samples: int | None = None,
 ) -> FloatArray:
     """WᵀW of each candidate's first n_samples (all by default), see `gram`: (n_candidates, n_columns, n_columns)."""
-    from excitor.robots.kernel.accumulate import Drive, fill_grams
+    from excitor.robots.kernel.accumulate import Drive, fill_grams, new_tape
 
     columns, weights = selection(robot, columns, weights)
     count = _first_samples(n_samples, np.shape(q)[-1], "n_samples")
@@ -51,7 +51,8 @@ def population_grams(
                 out[b] = gram(robot, motion, columns, weights)
         return out
     drive = Drive(drive_elements(robot), np.empty((0, robot.n_joints)), np.empty((0, 0)))
-    fill_grams(chain(mechanism), drive, packing(robot, columns, weights), motions, out)
+    flat, packed = chain(mechanism), packing(robot, columns, weights)
+    fill_grams(flat, drive, packed, motions, new_tape(flat, packed, 1), out)
     return out
 
 

@@ -237,7 +237,8 @@ def aborts(
         execution = executor.execute(files, name, inside)
         off = worst_position(plan, target, execution)
         why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
-        if why or execution.stretches[-1].name != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1]:
+        made = [one.name for one in execution.stretches]
+        if why or made[-1:] != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1:]:
             yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"

@@ -12,7 +12,9 @@ import numpy as np
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.kernel.columns import BLOCK_ROWS, clear, copy_row, link_wrench, torque_columns
 from excitor.robots.kernel.compile import (
+    AX,
     CHUNK,
+    GX,
     LANES,
     LINK_ROWS,
     OX,
@@ -37,6 +39,7 @@ from excitor.robots.kernel.compile import (
     ROW4,
     ROW5,
     SCREW_ROWS,
+    SX,
     VX,
     VY,
     VZ,
@@ -128,18 +131,16 @@ class Tape(NamedTuple):
     rows: FloatArray  # (n_chunks, n_rows * PITCH)
 
 
-@compiled
 def new_tape(chain: Chain, packing: ColumnPacking, n_chunks: int) -> Tape:
-    """Make room for the work of chunks."""
-    blocks = CHUNK // LANES
-    links = np.empty((n_chunks, blocks, (chain.parents.size + 1) * LINK_ROWS))
-    screws = np.empty((n_chunks, blocks, chain.pair_joint.size * SCREW_ROWS))
-    rows = np.empty((n_chunks, packing.n_rows * PITCH))
-    rows[:, (packing.n_rows - 1) * PITCH :] = 0.0
-    for chunk in range(n_chunks):
-        for block in range(blocks):
-            start_at_base(chain, links[chunk, block])
-    return Tape(links, screws, rows)
+    """Make room for the work of chunks, with what is the same for all samples, see `recursion.start_at_base`."""
+    shape = n_chunks, CHUNK // LANES
+    links = np.zeros((*shape, chain.parents.size + 1, LINK_ROWS // LANES, LANES))
+    for row, sign in ((SX, -1.0), (AX, -1.0), (GX, 1.0)):
+        links[:, :, 0, row // LANES : row // LANES + 3] = sign * chain.gravity[:, None]
+    links[:, :, 1:, R00 // LANES : R00 // LANES + 9] = chain.constants[:, :9, None]
+    links[:, :, 1:, PX // LANES : PX // LANES + 3] = chain.constants[:, 27:30, None]
+    rows = np.zeros((n_chunks, packing.n_rows * PITCH))
+    return Tape(links.reshape(*shape, -1), np.zeros((*shape, chain.pair_joint.size * SCREW_ROWS)), rows)
 
 
 @inner
@@ -311,14 +312,14 @@ WRENCH_ROWS = 6 * LANES  # moment about the link's origin, then force, in the li
 
 
 @compiled
-def fill_grams(chain: Chain, drive: Drive, packing: ColumnPacking, motions: Any, out: FloatArray) -> None:
+def fill_grams(chain: Chain, drive: Drive, packing: ColumnPacking, motions: Any, tape: Tape, out: FloatArray) -> None:
     """Write each candidate's Gram matrix into out (n_candidates, n_columns, n_columns).
 
-    `motions` is (q, dq, ddq), each (n_candidates, n_joints, n_samples).
+    `motions` is (q, dq, ddq), each (n_candidates, n_joints, n_samples); the tape is overwritten.
     """
     for b in range(out.shape[0]):
         motion = motions[0][b], motions[1][b], motions[2][b]
-        record_gram(chain, drive, packing, motion, new_tape(chain, packing, 1), out[b])
+        record_gram(chain, drive, packing, motion, tape, out[b])
 
 
 @compiled

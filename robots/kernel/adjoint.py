@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, equal_part, new_tape, record
+from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, Tape, equal_part, new_tape, record_gram
 from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M, clear, copy_row
 from excitor.robots.kernel.compile import (
     ANGLE,
@@ -71,17 +71,18 @@ def fill_gram_gradient(
 ) -> None:
     """Write ∂J/∂q, ∂J/∂dq, ∂J/∂ddq into the three arrays of out, for symmetric gram_bar = ∂J/∂G.
 
-    The arrays are (n_joints, n_samples), like the motion's. Called from Python: not compiled twice.
+    The arrays are (n_joints, n_samples), like the motion's. The work of all samples is kept meanwhile, about 5 kB each.
     """
-    reverse_gram(chain, drive, packing, motion, (new_tape(chain, packing, 1), False), gram_bar, out)
+    tape = new_tape(chain, packing, -(-motion[0].shape[1] // CHUNK))
+    record_gram(chain, drive, packing, motion, tape, np.empty(gram_bar.shape))
+    reverse_gram(chain, drive, packing, motion, tape, gram_bar, out)
 
 
 @compiled
 def reverse_gram(
-    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, taped: Any, gram_bar: FloatArray, out: Any
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, gram_bar: FloatArray, out: Any
 ) -> None:
-    """Like `fill_gram_gradient`, from a tape and whether it holds what `record_gram` wrote of the same motion."""
-    tape, recorded = taped
+    """Like `fill_gram_gradient`, from the tape of `record_gram`, which holds all chunks of the same motion."""
     n_links, n_samples = chain.parents.size, motion[0].shape[1]
     links_b = np.empty((n_links + 1) * LINK_ROWS)
     screws_b = np.empty(chain.pair_joint.size * SCREW_ROWS)
@@ -91,9 +92,7 @@ def reverse_gram(
         array[:, :] = 0.0
     chunk = equal_part(n_samples, CHUNK)
     for first in range(0, n_samples, chunk):
-        size, place = min(chunk, n_samples - first), (first // chunk) % len(tape.rows)
-        if not recorded:
-            record(chain, drive, packing, motion, first, size, tape, place)
+        size, place = min(chunk, n_samples - first), first // chunk
         part = equal_part(size, LANES)
         for offset in range(0, size, part):
             m, block = min(part, size - offset), offset // part
