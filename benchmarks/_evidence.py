@@ -35,9 +35,9 @@ def evidence_figures(full: bool) -> list[Figure]:
     inside = inside_of_draws(arm, motion, draws, lambda r, estimate, run: honest_intervals(r, estimate, [run]))
     masses = [load_is_inside(arm, seed) for seed in range(draws)]
     return [
-        Figure("logs.verdict_conflicts", conflicts, "", 0, "equal", n=len(made)),
-        Figure("logs.mixed_load_named_percent", 100.0 * float(np.mean(named)), "%", 95.0, "at least", n=len(named)),
-        Figure("logs.mixed_load_false", alarms, "", 6 // part, "at most"),
+        Figure("logs.verdict_conflicts", float(conflicts), "", 0.0, "equal"),
+        Figure("logs.mixed_load_named_percent", 100.0 * float(np.mean(named)), "%", 95.0, "at least"),
+        Figure("logs.mixed_load_false", float(alarms), "", float(6 // part), "at most"),
         Figure("logs.law_doubt_parameters_percent", 100.0 * float(inside.mean()), "%", 94.85, "within", tolerance=4.85),
         Figure("logs.law_doubt_mass_percent", 100.0 * float(np.mean(masses)), "%", 94.85, "within", tolerance=4.85),
     ]
