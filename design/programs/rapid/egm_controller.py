@@ -164,8 +164,11 @@ def spoilt(
         nonlocal lost
         count = client.steps
         first, state = max(part for part in client.parts if part[0] <= count)
+        due = [*mishaps.due(state, (count - first) * robot.step)]
+        if not (due or lost) and robot.astray is None:
+            return exchange(packet)
         robot.astray = None
-        for event in mishaps.due(state, (count - first) * robot.step):
+        for event in due:
             if event.name == "stop" and event.value:
                 client.stop("stopped from this computer")
             lost += round(event.value) if event.name == "packets" else 0
@@ -191,6 +194,8 @@ FIRST_PACKET, FIRST_MS = 4711, 987_654  # a controller that has been on for a wh
 
 
 def _number(value: int) -> bytes:
+    if value < 128:
+        return bytes((value,))
     parts = []
     while True:
         parts.append(value % 128 | (128 if value >= 128 else 0))
@@ -204,7 +209,7 @@ def _inside(number: int, message: bytes) -> bytes:
 
 
 def _doubles(values: Sequence[float]) -> bytes:
-    return b"".join(b"\x09" + struct.pack("<d", x) for x in values)
+    return struct.pack("<" + "Bd" * len(values), *(x for value in values for x in (9, value)))
 
 
 def robot_message(
