@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import ValidationError
@@ -22,7 +23,6 @@ from excitor.design.search import Budget, Method, SearchResult
 from excitor.experiments import campaign
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, planning_problems
 from excitor.experiments.model import Model, read_model
-from excitor.identify.load.equations import Arm, exact_arm
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import unknown_friction
@@ -39,6 +39,9 @@ from excitor.robots.load import catalog_names, part_notes, read_content
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
 from excitor.robots.tree import Tree
+
+if TYPE_CHECKING:
+    from excitor.identify.load.equations import Arm
 
 _KEYS = {  # of the campaign, by what an excitation calls them
     "period": "design.base_frequency_hz",
@@ -754,8 +757,10 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
     return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)
 
 
-def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
+def known_arm(campaign: OpenCampaign) -> "tuple[Arm, str]":
     """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
+    from excitor.identify.load.equations import exact_arm
+
     content, robot = campaign.content, campaign.robot
     if content.prior is not None:
         try:
@@ -769,11 +774,13 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
     return doubted_arm(robot, links / 100.0, rotors / 100.0), source
 
 
-def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
+def arm_of_model(folder: Path, name: str, robot: Robot) -> "Arm":
     """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
 
     Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
     """
+    from excitor.identify.load.equations import Arm
+
     model = read_model(folder / name, robot)
     base, params = base_parameters(robot), layout(robot)
     lacking = {term.parameter for term in model.own_robot().drive.friction} - {*params.names}  # of a chosen form
@@ -804,11 +811,12 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
     return Arm(chi, full, own_drives=True)
 
 
-def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
+def doubted_arm(robot: Robot, links: float, rotors: float) -> "Arm":
     """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
 
     Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
     """
+    from excitor.identify.load.equations import Arm
     from excitor.identify.load.fit import center_slope, center_values
 
     params = layout(robot)

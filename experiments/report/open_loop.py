@@ -11,7 +11,7 @@ import numpy as np
 
 from excitor.experiments.logs import differentiated, read_measured, without_load
 from excitor.experiments.report.evidence import Evidence, curve, stretch_means
-from excitor.experiments.report.html import compact, entries
+from excitor.experiments.report.html import compact, entries, subtable
 from excitor.identify.samples import Samples
 from excitor.identify.validate import open_loop, standard_parameters
 from excitor.robots.arrays import finite
@@ -64,7 +64,7 @@ def open_loop_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     given = data.get("open_loop")
     if not isinstance(given, Mapping):
         return None
-    names = entries(data["robot"], "joints")
+    names = entries(subtable(data, "robot"), "joints")
     keys = ("norm", "rms", "first_rms")
     rows = [
         {"run": run["name"], "role": run["role"], "joint": name, "unit": given["units"][j], "samples": run["n_samples"]}

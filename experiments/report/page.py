@@ -53,7 +53,7 @@ def _built_in(name: str, link: str, title: str, context: Callable[[Data], Data |
 BUILT_IN = (
     _built_in("errors", "errors", "Torque errors beside the baselines", errors_context),
     _built_in("runs", "torques", "Measured and predicted torques", runs_context),
-    _built_in("open_loop", "open loop", "Open-loop simulation under the recorded torques", open_loop_context),
+    _built_in("open-loop", "open loop", "Open-loop simulation under the recorded torques", open_loop_context),
     _built_in("parameters", "parameters", "Parameters", parameters.parameters_context),
     _built_in("planned", "planned and achieved", "Planned and achieved", campaign.planned_context),
     _built_in("alignment", "alignment", "Alignment of the logs with the plan", campaign.alignment_context),

@@ -194,7 +194,7 @@ def test_a_load_needs_a_law(tmp_path, task):
         raise KeyboardInterrupt
 
     judge = SimpleNamespace(constraints=None)
-    plan = SimpleNamespace(plan=SimpleNamespace(robot=lawless(load("ur10")), unlimited=()), judge=judge)
+    plan = SimpleNamespace(plan=SimpleNamespace(robot=lawless(load("ur10")), unlimited=(), torques=None), judge=judge)
     campaign = SimpleNamespace(content=SimpleNamespace(log=None, task=task))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emission, "open_campaign", lambda folder, stage: campaign)

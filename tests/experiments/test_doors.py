@@ -52,7 +52,7 @@ def test_an_interrupt_is_no_traceback(place):
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert json.loads(out) == {"error": ["interrupted"]}
     assert "Traceback" not in err
 

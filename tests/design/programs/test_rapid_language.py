@@ -40,6 +40,9 @@ class Recorder:
     def wait(self, seconds, standing):
         self.time += seconds
 
+    def hold(self, name, value):
+        """Zones of foreign programs are their own."""
+
     def signal(self, name, value):
         self.did.append(f"{name} {value:g}")
 
