@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -38,10 +39,15 @@ def client_of(files: Mapping[str, str], name: str, client: Callable[[Run], Clien
     file = f"{name}.json"
     text = file_in(files, file)
     try:
-        return client(Run(json.loads(text, parse_constant=_no_number)))
+        return client(_run(text))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
         line = getattr(error, "lineno", None)
         raise ProgramError(file, line, f"this is no run that can be streamed: {error!r}") from None
+
+
+@lru_cache(maxsize=4)  # a program is executed in many situations
+def _run(text: str) -> Run:
+    return Run(json.loads(text, parse_constant=_no_number))
 
 
 def _no_number(text: str) -> NoReturn:

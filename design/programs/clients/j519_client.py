@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import gc
 import itertools
 import os
@@ -62,7 +63,7 @@ class J519Client:
             raise ValueError(f"the run has axes in {', '.join(run.units)}; this client drives {AXES} axes in deg")
         self.run = run
         self.tool_speed, self.full_payload = tool_speed, full_payload
-        self.steps: list[Step] = list(_steps(run))
+        self.steps = all_steps(run)
         if any(len(pose) != AXES for _, _, pose in self.steps):
             raise ValueError(f"the run has poses of other than {AXES} axes")
         self.parts = [t for t, _ in run.marks]
@@ -318,6 +319,12 @@ class J519Client:
         while self.part < len(self.parts) and t >= self.parts[self.part] - 0.5 * STEP:
             self.part += 1
         return self.part, self.run.marks[self.part - 1][1] if self.part else 0
+
+
+@functools.lru_cache(maxsize=2)
+def all_steps(run: Run) -> list[Step]:
+    """List the commands once for a run, however many clients stream it."""
+    return list(_steps(run))
 
 
 def _steps(run: Run) -> Iterator[Step]:
