@@ -203,7 +203,7 @@ def disagreements(folder):
     """List where identify, report, compare, status and export of a campaign disagree; and the model's headline."""
     identified = run("identify", folder)
     if not (folder / "model.json").exists():
-        return _refused(folder, identified.exit_code), ""
+        return _refused(folder, identified.exit_code)
     said = json.loads((folder / "model.json").read_text())["verdict"]
     go, words, wrong = said["go"], said["headline"], []
 
