@@ -488,6 +488,8 @@ def try_mutant(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]
 
     def work() -> int:
         sys.dont_write_bytecode = True
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("excitor", "tests")]:
+            del sys.modules[name]  # or what imported the module before would keep it as it was
         sys.meta_path.insert(0, _Hook(dotted, mutant.source()))
         return _pytest(chosen, first=True)
 
