@@ -58,7 +58,8 @@ def test_an_interrupt_is_no_traceback(place):
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 from excitor.experiments import cli, status
 def wait(*_, **__):
     print("ready", flush=True)
