@@ -22,7 +22,7 @@ def script():
 goldens = script()
 
 
-@pytest.mark.parametrize("job", ["robots", "emission"])
+@pytest.mark.parametrize("job", ["robots", pytest.param("emission", marks=pytest.mark.slow)])
 def test_outputs_are_the_committed_ones(tmp_path, monkeypatch, job):
     for name in ("COLUMNS", "TERM", "NO_COLOR"):  # which the script sets
         monkeypatch.setenv(name, "")
