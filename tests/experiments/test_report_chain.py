@@ -146,7 +146,9 @@ def test_a_report_states_how_it_was_made(chain, chained):
 
 def test_the_report_is_complete(chained):
     """Every part of it has something in it, and no number is none of JSON's."""
-    assert all(chained[key] not in ({}, [], None) for key in chained if key not in ("findings", "open_loop", "tracking"))
+    assert all(
+        chained[key] not in ({}, [], None) for key in chained if key not in ("findings", "open_loop", "tracking")
+    )
     text = Reader(report_page(chained)).text
     for words in ("Tracking error", "Torque noise", "checks of 3 runs hold", "noise alone, which no model predicts"):
         assert words in text
