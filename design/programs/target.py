@@ -106,6 +106,7 @@ class Target:
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
     makers: bool = False  # whether it drives its maker's arms alone, which state it under [controllers]
     poses: bool = False  # whether it writes a first run at reduced speed
+    poses_allow: tuple[Refusal, ...] = ("override", "logger")  # what that program need not refuse
     first_run: str = ""  # what the operator must know of that program
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     conditions: Mapping[str, Condition] = field(default_factory=dict)  # with thresholds of their own, or kept in motion

@@ -197,12 +197,7 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
     for refusal, machine, situation in _situations(plan, target):
-        free = {
-            "override",
-            "logger",
-            *(("cycle",) if target.name == "urscript" else ()),
-            *(("mode",) if target.manual else ()),
-        }
+        free = (*target.poses_allow, *(("mode",) if target.manual else ()))
         if (plan.poses and refusal in free) or (refusal == "payload" and plan.payload is None):
             continue
         try:

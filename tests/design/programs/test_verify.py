@@ -7,7 +7,18 @@ import pytest
 
 from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import Condition, Event, Execution, ProgramError, Stretch, Target, to_axes
-from excitor.design.programs.verify import DETECTION, LATER, SLOWED, Judge, Verdict, abort_problems, just_inside, verify
+from excitor.design.programs.verify import (
+    DETECTION,
+    LATER,
+    NEAR_PATH,
+    SLOWED,
+    Judge,
+    Verdict,
+    _on_path,
+    abort_problems,
+    just_inside,
+    verify,
+)
 from excitor.robots.robot import ControllerAxes
 
 TARGET = Target(
@@ -208,3 +219,13 @@ def test_programs_find_the_robot_a_little_off_home_on_every_axis(plan):
     off = just_inside(changed, TARGET, 0.004).axes - to_axes(changed.robot, TARGET, plan.home)
     assert off == pytest.approx([0.49, -0.49, 0.49, -0.49, 0.49, -0.49])
     assert np.all(just_inside(plan, replace(TARGET, refuses=()), 0.004).axes == to_axes(plan.robot, TARGET, plan.home))
+
+
+def test_commands_that_lag_are_found_where_the_path_is_slow(plan_of):
+    """A stop is late on its path; where that is slow, a later point is nearly as near, and is not the one."""
+    run = plan_of(ramp=8.0).body
+    t = np.linspace(run.duration - 8.0, run.duration, 8001)
+    slow = t[np.abs(np.abs(run.at(t, 1)).max(axis=1) - 0.004).argmin()]
+    u = slow + np.linspace(-0.02, 0.02, 41)
+    _, off, _ = _on_path(run, run.at(u), u + 0.2, (slow - 0.5, slow + 0.5))
+    assert off.max() < NEAR_PATH
