@@ -188,11 +188,11 @@ def _unverified(made: "Package") -> str:
     sentence = (
         "**UNVERIFIED MOTION. The torques are certain, the motion is not: no controller follows a path, and the arm "
         f"goes where the torques push it. {plan.torques.n_robots} robots drawn within ±{plan.torques.spread:.0%} of "
-        "the prior stayed inside all position and speed limits in simulation; the real arm may differ from all. "
+        "the prior stayed inside all position and speed limits in simulation; the real arm may differ. "
         "Each program ends with zero torque where a joint leaves its guard, where a reading or the computer is later "
-        f"than the watchdog of {1e3 * plan.torques.watchdog:g} ms, and on Ctrl-C: the arm then coasts, and nothing brakes it. "
-        "There is no first run at reduced speed. Begin with the dry runs, keep free all that the arm can reach, and a "
-        "hand on the emergency stop.**"
+        f"than the watchdog of {1e3 * plan.torques.watchdog:g} ms, and on Ctrl-C: the arm then coasts, and nothing "
+        "brakes it. There is no first run at reduced speed. Begin with the dry runs, keep free all that the arm can "
+        "reach, and a hand on the emergency stop.**"
     )
     rows = []
     for program in made.programs:
