@@ -471,6 +471,13 @@ def test_sequence_numbers_wrap_where_their_32_bits_end(plan_of):
     assert first != second
 
 
+def test_a_status_after_the_last_sequence_number_is_the_next(plan_of):
+    client, _ = client_and_robot(planning(plan_of))
+    client.state, client.first, client.sequence = "waiting", (2**32 - 5, 0), 2**32 - 1
+    client._status(type("Status", (), {"sequence": 0, "stamp": 8, "bits": 0, "joints": [0.0] * 6})(), 1.0)
+    assert client.sequence == 0
+
+
 def test_a_short_run_is_evaluated_at_its_steps(plan_of):
     client, _ = client_and_robot(planning(plan_of))
     client.steps = [("main", 0.008 * k, [float(k)] * 6) for k in range(3)]

@@ -345,10 +345,10 @@ def test_an_axis_four_degrees_off_stops_it(plan_of):
 
 
 class Port:
-    """A socket that brings three packets of strangers, and then Ctrl-C."""
+    """A socket that brings packets of strangers, and then Ctrl-C."""
 
-    def __init__(self):
-        self.left = 3
+    def __init__(self, n):
+        self.left = n
 
     def settimeout(self, seconds):
         pass
@@ -360,8 +360,9 @@ class Port:
         return b"<Rob/>", ("10.0.0.9", 5)
 
 
-def test_strangers_are_counted_and_named_once(plan_of, capsys):
+@pytest.mark.parametrize("n", [1, 3])
+def test_strangers_are_counted_and_named_once(plan_of, capsys, n):
     server = server_of(plan_of("kr150"))
-    serve(server, Port(), "10.0.0.1")
-    assert server.strangers == 3
+    serve(server, Port(n), "10.0.0.1")
+    assert server.strangers == n
     assert capsys.readouterr().out == "packets of 10.0.0.9, port 5, are ignored; the controller is 10.0.0.1\n"
