@@ -310,6 +310,7 @@ def test_healthy_runs_give_no_finding(cells, name, side):
     run, start = simulate(plan, 11, World(side=side))
     alignment = align(expected, run, robot)
     assert not alignment.faults, [str(check) for check in alignment.faults]
+    assert any(check.what == "clock jumps" for check in alignment.checks)
     assert alignment.start == pytest.approx(start + 0.006, abs=5e-4)
     assert abs(alignment.stretch - 1.0) < 1e-5
     assert alignment.periods == 4

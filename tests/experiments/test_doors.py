@@ -83,3 +83,21 @@ def test_what_is_written_is_on_the_device_before_its_name(tmp_path, monkeypatch)
     files.write_atomically(tmp_path / "a.json", "{}")
     assert done == ["content", "name"]
     assert (tmp_path / "a.json").read_text() == "{}"
+
+
+OFFLINE = """
+import socket, sys
+def refused(*_): raise SystemExit("reached for the network")
+socket.socket.connect = socket.socket.connect_ex = socket.socket.bind = socket.getaddrinfo = refused
+from excitor.experiments.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("verb", [["robots", "tx40"], ["identify", "cell"]], ids=str)
+def test_verbs_do_without_a_network(place, verb):
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE, *verb], cwd=place, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "reached for the network" not in done.stderr
+    assert done.stdout or done.stderr

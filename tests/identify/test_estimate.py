@@ -5,7 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.estimate import compress, irls, merge, ols, residual_norms, ridge, select, wls, wls_measured
+from excitor.identify.estimate import (
+    CHUNK,
+    blocks,
+    compress,
+    irls,
+    merge,
+    ols,
+    residual_norms,
+    ridge,
+    select,
+    wls,
+    wls_measured,
+)
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples
@@ -298,3 +310,32 @@ def test_bad_settings_are_sentences(robot, simulate):
         ridge(factors, weight=0.0)
     with pytest.raises(ValueError, match="sample_rate_hz is 0.0"):
         Samples("x", Motion([[0.0]], [[0.0]], [[0.0]]), [[0.0]], 0.0)
+
+
+def test_robust_weights_scale_by_the_median_of_each_joints_residuals(robot, simulate):
+    """Huber's equations hold at the fit: bounded residuals, over 1.4826 medians, are orthogonal to every column."""
+    run = simulate(robot, prior(robot), noise=NOISE)
+    tau = run.tau.copy()
+    rng = np.random.default_rng(5)
+    tau[rng.random(tau.shape) < 0.05] += 20.0
+    regression = dynamic_regression(robot, [replace(run, tau=tau)])
+    residual = regression.y - regression.W @ irls(regression, steps=40).values
+    scale = np.empty(len(residual))
+    for joint in range(6):
+        rows = regression.joint == joint
+        scale[rows] = 1.4826 * np.median(np.abs(residual[rows]))
+    W = regression.W / scale[:, None]
+    score = W.T @ np.clip(residual / scale, -1.345, 1.345)
+    assert np.abs(score).max() < 1e-3 * (np.abs(W).T @ np.full(len(residual), 1.345)).max()
+
+
+def test_blocks_are_all_samples_once(robot, simulate):
+    run = simulate(robot, prior(robot))
+    n = 2 * CHUNK + 7
+    rows = np.arange(n) % len(run)
+    motion = Motion(run.motion.q[rows], run.motion.dq[rows], run.motion.ddq[rows])
+    long = replace(run, motion=motion, tau=run.tau[rows])
+    parts = list(blocks(long))
+    assert [len(part) for part in parts] == [CHUNK, CHUNK, 7]
+    assert np.array_equal(np.concatenate([part.tau for part in parts]), long.tau)
+    assert np.array_equal(np.concatenate([part.motion.ddq for part in parts]), motion.ddq)

@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from excitor.identify.estimate import compress, wls
-from excitor.identify.instruments import _judge, durbin_wu_hausman, instrumental_variables
+from excitor.identify.instruments import (
+    Exogeneity,
+    Strength,
+    _judge,
+    durbin_wu_hausman,
+    instrument_strength,
+    instrumental_variables,
+)
 from excitor.identify.intervals import honest_intervals, joint_sigma
 from excitor.identify.methods import Problem, answer
 from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
@@ -233,3 +241,29 @@ def test_static_runs_keep_their_own_columns(loop):
     runs = [*loop.runs, poses]
     regression = dynamic_regression(loop.robot, runs, rows=loop.rows)
     assert answer("iv", replace(loop, runs=runs, regression=regression)).refused == ""
+
+
+@pytest.mark.parametrize(("F", "weak"), [(9.99, True), (10.0, False), (20.0, False)])
+def test_instruments_are_weak_below_an_f_of_ten(F, weak):
+    assert Strength(np.array([0.5]), F, ("a",)).weak is weak
+
+
+def test_strength_is_the_angle_between_instruments_and_columns():
+    rng = np.random.default_rng(3)
+    W, Z = rng.normal(size=(2, 50, 3))
+    found = instrument_strength(np.linalg.qr(W + Z)[0], W, ("a", "b", "c"))
+    expected = np.cos(scipy.linalg.subspace_angles(W + Z, W))[::-1]
+    assert found.correlation == pytest.approx(expected)
+    assert pytest.approx((50 - 3) / 3 * expected[-1] ** 2 / (1.0 - expected[-1] ** 2)) == found.F
+
+
+@pytest.mark.parametrize(
+    ("p", "by_joint", "words"),
+    [
+        (0.001, {"j1": 0.5, "j2": 0.001, "j3": 0.01}, "residuals of j2, j3 (p = 0.001)"),
+        (1e-9, {"j1": 0.5, "j2": 0.03}, "residuals of j2 (p < 0.0001)"),
+        (0.5, {"j1": 0.5}, "not needed: noise of the motion does not show in the residuals (p = 0.5)"),
+    ],
+)
+def test_joints_beyond_the_level_are_named_or_else_the_worst(p, by_joint, words):
+    assert words in Exogeneity(5.0, (1.0, 9.0), p, by_joint).sentence

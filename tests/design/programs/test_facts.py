@@ -119,3 +119,11 @@ def test_overrun_is_what_integration_of_the_slowing_clock_gives(plans, name):
             end = min(t + seconds * np.trapezoid(rate, u), run.duration)
             worst = np.maximum(worst, np.abs(run.at(np.array([end])) - run.at(np.array([t])))[0])
     assert overrun(plan, target) == pytest.approx(worst, rel=0.03, abs=1e-4)
+
+
+def test_what_is_left_of_a_rate_is_a_share_of_its_limit(plans):
+    plan, constraints = plans[6]
+    lines = [line for line in facts_of(plan, constraints).lines if line.key[0] in RATES and np.isfinite(line.limit)]
+    assert lines
+    for line in lines:
+        assert line.left == pytest.approx(1.0 - abs(line.worst) / abs(line.limit), rel=1e-9)

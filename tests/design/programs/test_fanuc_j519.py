@@ -443,3 +443,42 @@ def test_stream_has_axes_of_its_own(plan_of):
     assert home[2] == pytest.approx(np.degrees(plan.home[1] + plan.home[2]))
     assert "J3" in " ".join(TARGET.loading)
     assert "J2" in " ".join(TARGET.loading)
+
+
+def test_a_start_is_requested_again_every_half_second(plan_of):
+    client, _ = client_and_robot(planning(plan_of))
+    client.state = "waiting"
+    assert client.quiet(0.4) == []
+    assert client.quiet(0.6) == [j519_packets.start()]
+    assert client.quiet(1.0) == []
+    assert client.quiet(1.2) == [j519_packets.start()]
+
+
+@pytest.mark.parametrize(("n_axes", "unit"), [(7, "deg"), (6, "rad")])
+def test_runs_of_other_machines_are_refused(plan_of, n_axes, unit):
+    run = client_and_robot(planning(plan_of))[0].run
+    run.axes, run.units = [f"J{k}" for k in range(n_axes)], [unit] * n_axes
+    with pytest.raises(ValueError, match="6 axes in deg"):
+        J519Client(run)
+
+
+def test_sequence_numbers_wrap_where_their_32_bits_end(plan_of):
+    client, _ = client_and_robot(planning(plan_of))
+    client.state, client.sequence = "running", 0
+    seen = type("Status", (), {"joints": [0.0] * 6, "currents": [0.0] * 6, "scale": 1.0})()
+    first, second = client._commands(2, seen)
+    assert [row[1] for row in client.rows] == [2**32 - 1, 0]
+    assert first != second
+
+
+def test_a_status_after_the_last_sequence_number_is_the_next(plan_of):
+    client, _ = client_and_robot(planning(plan_of))
+    client.state, client.first, client.sequence = "waiting", (2**32 - 5, 0), 2**32 - 1
+    client._status(type("Status", (), {"sequence": 0, "stamp": 8, "bits": 0, "joints": [0.0] * 6})(), 1.0)
+    assert client.sequence == 0
+
+
+def test_a_short_run_is_evaluated_at_its_steps(plan_of):
+    client, _ = client_and_robot(planning(plan_of))
+    client.steps = [("main", 0.008 * k, [float(k)] * 6) for k in range(3)]
+    assert [client._between(at)[0] for at in (-0.4, 1.0, 1.6, 9.0)] == [0.0, 1.0, 2.0, 2.0]

@@ -389,3 +389,34 @@ def test_the_client_needs_no_package(plan_of):
         "__future__", "argparse", "gc", "json", "math", "signal", "struct", "sys", "time", "collections.abc",
         "dataclasses", "functools", "typing", "run_motion", "pylibfranka",
     }  # fmt: skip
+
+
+def test_a_clock_that_slows_down_begins_at_full_rate_and_ends_at_rest():
+    clock = client.Clock()
+    clock.advance(1000)
+    clock.stop("why", 0.0)
+    times = [clock.time]
+    for _ in range(client.SLOWDOWN):
+        clock.advance(1)
+        times.append(clock.time)
+    rate = np.diff(times) / 1e-3
+    assert times[0] == 1.0
+    assert rate[0] == pytest.approx(1.0, abs=1e-6)
+    assert (np.diff(rate) <= 1e-9).all()
+    assert rate[-1] == pytest.approx(0.0, abs=1e-6)
+    assert times[-1] == pytest.approx(1.0 + 0.5e-3 * client.SLOWDOWN)  # the envelope is symmetrical
+
+
+def test_a_full_log_keeps_what_it_has(plan_of, tmp_path):
+    plan = plan_of("iiwa", **SHORT)
+    log = client.Log(Run(json.loads(franka.emit(plan, "p", None)["p.json"])), -4.998)  # room for two rows
+    state = FakeRobot(plan.home).read_once()
+    for t in (-1.0, 0.5, 0.6):
+        log.add(t, state)
+    log.save(str(tmp_path / "log.csv"))
+    with open(tmp_path / "log.csv") as file:
+        _, *rows = csv.reader(file)
+    assert [row[1] for row in rows] == ["-1.000", "0.500"]
+    assert rows[0][2:4] == ["0", "0"]  # before the first mark
+    assert [len(row) for row in rows] == [len(client.COLUMNS)] * 2
+    assert np.array(rows[0][4:11], dtype=float) == pytest.approx(plan.home, rel=1e-11)

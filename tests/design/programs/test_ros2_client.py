@@ -366,3 +366,20 @@ def test_the_help_says_how_it_stops(capsys):
     for words in ("Ctrl-C cancels the goal", "stop abruptly", "decelerate_on_cancel", "stops nothing"):
         assert words in told
         assert words in " ".join(ros2.TARGET.loading)
+
+
+def test_a_goal_that_does_not_end_is_cancelled(started, capsys):
+    ros, main = started
+    ros.ends = False
+    assert main() == 1
+    assert ros.cancelled == ["goal"]
+    assert "the controller does not end" in capsys.readouterr().err
+
+
+def test_a_missing_joint_is_answered_with_those_that_there_are(plan_of):
+    files = ros2.emit(plan_of(), "p", None)
+    program = client.Program(json.loads(files["p.json"]), files)
+    first = Robot(program).read()
+    for known, words in (({"b": 0.0, "a": 0.0}, "tells of: a, b$"), ({}, "tells of: none$")):
+        with pytest.raises(client.Refused, match=words):
+            client.preflight(program, first, client.Reading(0.0, known, {}), 1.0, None)

@@ -319,3 +319,50 @@ def test_real_time_for_twenty_seconds():
 
 def test_the_port_is_the_configurations():
     assert rsi_server.PORT == 59152
+
+
+def test_it_waits_at_home_before_the_way_out(talk):
+    assert not talk.go(900).any()
+    assert (talk.server.state, talk.server.mark) == ("waiting", 0)
+    talk.go(200)
+    assert (talk.server.state, talk.server.mark) == ("running", rsi_server.OUT)
+
+
+def test_commands_as_old_as_the_lag_count_and_older_ones_do_not(plan_of):
+    for age, state in ((rsi_server.LAG, "waiting"), (rsi_server.LAG + 1, "stopping")):
+        server = server_of(plan_of("kr150"))
+        home, far = list(server.run.home), [x + 10.0 for x in server.run.home]
+        server.told.extend([(0, far), (100, home)])
+        server._follow(rsi_server.Packet(age, far, [], 0))
+        assert server.state == state
+
+
+def test_an_axis_four_degrees_off_stops_it(plan_of):
+    talk = Talk(plan_of("kr150"))
+    talk.go(100)
+    talk.server.answer(packet(FIRST + talk.ms, talk.home + np.array([4.0, 0, 0, 0, 0, 0])), 1e-3 * talk.ms)
+    assert "4.00 degrees off" in talk.server.reason
+
+
+class Port:
+    """A socket that brings packets of strangers, and then Ctrl-C."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def settimeout(self, seconds):
+        pass
+
+    def recvfrom(self, most):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return b"<Rob/>", ("10.0.0.9", 5)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_strangers_are_counted_and_named_once(plan_of, capsys, n):
+    server = server_of(plan_of("kr150"))
+    serve(server, Port(n), "10.0.0.1")
+    assert server.strangers == n
+    assert capsys.readouterr().out == "packets of 10.0.0.9, port 5, are ignored; the controller is 10.0.0.1\n"
