@@ -4,6 +4,7 @@ Only the robot's description and the servo's code are shared with the other plan
 `frictionloss`, a soft constraint that creeps at rest instead of sticking. Steps are first order in their length.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +45,7 @@ def run_mujoco(
     inputs = tuple(np.ascontiguousarray(x) for x in (forward, reference.q, reference.dq, np.zeros(forward.shape)))
     out, memory = np.zeros((7, *forward.shape)), np.array([np.zeros(robot.n_joints), reference.dq[0]])
     tau, fade = forward[0] @ known.ungears, np.exp(-plant.h / controller.lag) if controller.lag > 0.0 else 0.0
+    fades = fade ** np.arange(plant.substeps + 1.0)[:, None]
     for k in range(len(forward)):
         q, dq = plant.state()
         if not (np.abs(dq) < LOST).all():  # neither is what is not a number
@@ -51,12 +53,12 @@ def run_mujoco(
         target = command(gears, controller, inputs, k, controller.step, q, memory)
         plant.set_drives(q, dq)
         out[0, k], out[1, k], out[3, k], out[5, k], out[6, k] = q, dq, tau, memory[1], plant.warm
-        for part in range(plant.substeps):
-            later = target + (tau - target) * fade
-            plant.advance(0.5 * (tau + later))
-            tau = later
+        taus = target + fades * (tau - target)
+        for part, applied in enumerate(plant.applied(0.5 * (taus[:-1] + taus[1:]))):
+            plant.advance(applied, measure=part in {0, plant.substeps - 1})
             if part == 0:
                 out[2, k], out[4, k] = plant.acceleration, plant.felt
+        tau = taus[-1]
     return len(forward), out
 
 
@@ -140,10 +142,14 @@ class MujocoPlant:
             raise ExcitorError(f"{robot.name}: MuJoCo does not take its bodies: {error}") from None
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
+        self.forces = self.data.qfrc_applied
         self.dof = np.array([self.model.joint(f"j{j}").dofadr[0] for j in self.at.free], dtype=np.int64)
+        # MuJoCo lists dry friction by degree of freedom, then by tendon
+        self.listed = np.concatenate([np.argsort(self.dof), np.arange(len(self.dof), len(self.at.directions))])
         self.motors = [self.at.find(row) for row in known.gears]
         self.stuck = [self.at.find(row)[0] for row in np.eye(robot.n_joints)[known.stuck]]
         self.to_joints = np.linalg.pinv(self.at.joints.T)  # torques
+        self.from_motors = known.gears @ self.at.joints
         self.felt = np.zeros(robot.n_joints)
         self.warm = known.temperature.copy()
 
@@ -155,25 +161,30 @@ class MujocoPlant:
         """Set damping, dry friction and torques of the drives for the next control step, and warm them."""
         damping, dry, self.torque, rubbed = self.friction.act(q, dq, self.warm)
         known, model, n = self.known, self.model, len(self.dof)
-        carried = self.felt @ known.ungears
-        lost = np.where(carried * (known.gears @ dq) > 0.0, known.loss[:, 0], known.loss[:, 1]) * np.abs(carried)
-        for (row, multiple), share in zip(self.motors, lost, strict=True):
-            dry[row] += abs(multiple) * share
+        if known.loss.any():
+            carried = self.felt @ known.ungears
+            lost = np.where(carried * (known.gears @ dq) > 0.0, known.loss[:, 0], known.loss[:, 1]) * np.abs(carried)
+            for (row, multiple), share in zip(self.motors, lost, strict=True):
+                dry[row] += abs(multiple) * share
         damping[self.stuck] = _HELD
         model.dof_damping[self.dof], model.dof_frictionloss[self.dof] = damping[:n], dry[:n]
-        more = len(dry) - n
-        model.tendon_damping[:more], model.tendon_frictionloss[:more] = damping[n:], dry[n:]
-        order = np.argsort(self.dof)  # MuJoCo lists dry friction by degree of freedom, then by tendon
-        self.damping, self.dry = damping, np.concatenate([order[dry[order] > 0.0], n + np.flatnonzero(dry[n:] > 0.0)])
+        model.tendon_damping[: len(dry) - n], model.tendon_frictionloss[: len(dry) - n] = damping[n:], dry[n:]
+        self.damping, self.dry = damping, self.listed[dry[self.listed] > 0.0]
         heat = known.heat * np.abs(rubbed * dq)
         self.warm = self.warm + self.step * (heat - known.relief * (self.warm - known.ambient))
 
-    def advance(self, tau: FloatArray) -> None:
-        """Advance by one step under motor torques; find accelerations, and the torques that the links take."""
-        data, at, before = self.data, self.at, self.data.qvel[self.dof]
-        applied = (tau @ self.known.gears) @ at.joints + self.torque
-        data.qfrc_applied[self.dof] = applied
+    def applied(self, taus: FloatArray) -> FloatArray:
+        """Add friction that MuJoCo does not know to motor torques, (n, n_joints); forces along θ."""
+        return taus @ self.from_motors + self.torque
+
+    def advance(self, applied: FloatArray, measure: bool = True) -> None:
+        """Advance by one step under forces along θ; find accelerations, and the torques that the links take."""
+        data, at = self.data, self.at
+        before = data.qvel[self.dof] if measure else None
+        self.forces[self.dof] = applied
         self.mujoco.mj_step(self.model, data)
+        if before is None:
+            return
         after = data.qvel[self.dof]
         held = -self.damping * (at.directions @ after)
         held[self.dry] += data.efc_force[data.ne : data.ne + data.nf]
@@ -195,11 +206,16 @@ class Friction:
         self.width, self.scale = (np.array([getattr(t, k) or 1.0 for t in terms]) for k in ("width", "scale"))
         self.seat = np.array([np.argmax(np.abs(term.acts)) for term in terms], dtype=np.int64)
         places = [at.find(term.senses) for term in terms]
-        self.row, self.multiple = np.array([r for r, _ in places], dtype=np.int64), np.array([x for _, x in places])
+        self.row, multiple = np.array([r for r, _ in places], dtype=np.int64), np.array([x for _, x in places])
         resists = (self.kind < _OFFSET) & (self.F >= 0.0) & np.isclose(self.acts, self.senses).all(axis=1)
         speed = np.abs(self.senses) @ np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
-        self.dry = resists & (self.kind > 0) & (self.width <= _DRY * speed)
-        self.damps = resists & ~self.dry  # all else acts as a torque
+        dry = resists & (self.kind > 0) & (self.width <= _DRY * speed)
+        damps = resists & ~dry  # all else acts as a torque
+        self.viscous, self.resists = self.kind == 0, self.kind < _OFFSET
+        self.sizes = [(k, size) for i, size in _SIZES.items() if len(k := np.flatnonzero(self.kind == i))]
+        along = self.row == np.arange(len(at.directions))[:, None]  # of the terms, (n_directions, n_terms)
+        self.to_damping, self.to_dry = along * damps * multiple**2, along * dry * np.abs(multiple)
+        self.to_torque = -np.where(dry | damps, 0.0, 1.0)[:, None] * self.acts @ at.joints
 
     def act(
         self, q: FloatArray, dq: FloatArray, warm: FloatArray
@@ -207,21 +223,27 @@ class Friction:
         """Find damping and dry friction by direction, torques of what is neither, and all friction by joint."""
         p, v = self.scale * (self.senses @ q), self.senses @ dq
         F = self.F * np.maximum(COOLEST, 1.0 - self.lost * (warm[self.seat] - self.ambient))
-        speed, one = np.maximum(np.abs(v), 1e-12), np.ones(len(v))
-        sizes = [speed, one, np.exp(-speed / self.scale), np.sqrt(speed), one, np.sin(p), np.cos(p)]
-        size = np.choose(self.kind, sizes)
-        sign = np.where(self.kind == 0, np.sign(v), np.tanh(v / self.width))
-        chord = np.where(self.kind == 0, 1.0, size * np.tanh(speed / self.width) / speed)
-        g = np.where(self.kind < _OFFSET, sign * size, size)
-        damping, dry = np.zeros((2, len(self.at.directions)))
-        np.add.at(damping, self.row, self.damps * F * self.multiple**2 * chord)
-        np.add.at(dry, self.row, self.dry * F * np.abs(self.multiple) * size)
-        torque = -(F * g * ~(self.dry | self.damps)) @ self.acts @ self.at.joints
+        speed = np.maximum(np.abs(v), 1e-12)
+        size, turned = np.ones(len(v)), np.tanh(speed / self.width)
+        for terms, size_of in self.sizes:
+            size[terms] = size_of(p[terms], speed[terms], self.scale[terms])
+        turned[self.viscous] = 1.0
+        g = size * np.where(self.resists, np.sign(v) * turned, 1.0)
+        chord = np.where(self.viscous, 1.0, size * turned / speed)
+        damping, dry = self.to_damping @ (F * chord), self.to_dry @ (F * size)
+        torque = (F * g) @ self.to_torque
         return damping, dry, torque, (F * g) @ self.acts
 
 
 _KINDS = ("viscous", "coulomb", "stribeck", "sqrt", "offset", "ripple-sin", "ripple-cos")
 _OFFSET = _KINDS.index("offset")  # terms before it oppose the motion
+_SIZES: dict[int, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]] = {  # by kind; 1 of the others
+    0: lambda _, speed, __: speed,
+    2: lambda _, speed, scale: np.exp(-speed / scale),
+    3: lambda _, speed, __: np.sqrt(speed),
+    5: lambda angle, _, __: np.sin(angle),
+    6: lambda angle, _, __: np.cos(angle),
+}
 
 
 def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> str:
