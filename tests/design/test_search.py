@@ -137,7 +137,7 @@ def test_extremes_of_limits_are_their_highest_peaks():
     for k in range(4):
         padded = np.concatenate([[-np.inf], g[:, k], [-np.inf]])
         peaks = [i for i in range(50) if g[i, k] > 0.5 and padded[i] <= g[i, k] >= padded[i + 2]]
-        assert [i for i, limit in found if limit == k] == sorted(peaks, key=lambda i: -g[i, k])[:3]  # noqa: B023
+        assert [i for i, limit in found if limit == k] == sorted(peaks, key=lambda i: -g[i, k])[:3]
     alone = problem_file._extremes(g, -np.inf, 1)
     assert sorted(zip(alone[1].tolist(), alone[0].tolist(), strict=True)) == list(enumerate(g.argmax(axis=0).tolist()))
 
