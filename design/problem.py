@@ -698,32 +698,32 @@ def _mean_slope(places: _Places, bars: States) -> FloatArray:
 def _extremes(g: FloatArray, near: FloatArray | float, most: int) -> tuple[IntArray, IntArray]:
     """Find the local maxima over samples (rows) of each limit (column) that are above `near`: samples, limits."""
     above = g > near
-    if not above.any():
+    columns = np.flatnonzero(above.any(axis=0))
+    if not columns.size:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    padded = np.pad(g, ((1, 1), (0, 0)), constant_values=-np.inf)
-    peak: BoolArray = (g >= padded[:-2]) & (g >= padded[2:]) & above
-    ranked = np.where(peak, g, -np.inf)
-    order = np.argsort(-ranked, axis=0)[:most]
-    chosen = np.take_along_axis(ranked, order, axis=0) > -np.inf
-    places, limits = np.nonzero(chosen)
-    return order[places, limits].astype(np.int64), limits.astype(np.int64)
+    padded = np.full((len(g) + 2, columns.size), -np.inf)
+    padded[1:-1] = own = g[:, columns]
+    samples, place = np.nonzero((own >= padded[:-2]) & (own >= padded[2:]) & above[:, columns])
+    order = np.lexsort((-own[samples, place], place))  # limit by limit, the worst first
+    samples, place = samples[order], place[order]
+    rank = np.arange(place.size) - np.searchsorted(place, place)
+    order = np.lexsort((place, rank))[: np.count_nonzero(rank < most)]  # all worst ones first
+    return samples[order].astype(np.int64), columns[place[order]].astype(np.int64)
 
 
 def _sample_slopes(problem: Problem, part: ActiveRows, places: _Places) -> FloatArray:
     """Differentiate the chosen rows by the states of their samples, then by coefficients, (n, n_joints, 1 + 2 n_h)."""
     at, (n_joints, n_waves) = part.samples, problem.amplitude.shape
     J = np.zeros((at.size, n_joints, 1 + n_waves))
-    chosen, copies = tuple(state[at] for state in places.states), 2 * n_joints
+    chosen = tuple(state[at] for state in places.states)
     exact = part.item.slopes(problem.robot, Motion(*chosen), part.rows)
-    steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])
-    rows = np.tile(part.rows, copies)
+    steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])[:, None]
 
     def by_differences(order: int) -> FloatArray:
-        moved = [np.tile(state, (copies, 1)) for state in chosen]
-        moved[order] = (chosen[order][None] + steps[:, None]).reshape(-1, n_joints)
-        found = _share(problem, part.item, (moved[0], moved[1], moved[2]))[np.arange(rows.size), rows]
-        up, down = np.split(found.reshape(-1, at.size), 2)
-        return np.asarray((up - down).T / (2.0 * _STEP))
+        moved = (state[None] + steps * (order == k) for k, state in enumerate(chosen))
+        found = _share(problem, part.item, tuple(states.reshape(-1, n_joints) for states in moved))
+        found = found.reshape(2, n_joints, at.size, -1)[:, :, np.arange(at.size), part.rows]
+        return np.asarray((found[0] - found[1]).T / (2.0 * _STEP))
 
     for order in range(part.item.order + 1):
         by_state = by_differences(order) if exact is None else exact[order]

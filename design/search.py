@@ -1,8 +1,8 @@
 """Memetic search for the best motion: a population of local optima, varied by pymoo, each child descended.
 
 Ask, descend, tell: pymoo's genetic algorithm asks for children of a population (`variation`); each is descended by
-L-BFGS through the exact repair of its motion (`objective`), first coarsely, and on only where that promises something;
-it is judged with true signs on a fine grid; and told. The population keeps the best of each niche, modulo the
+quasi-Newton steps within its joints' limits (`descend`), first coarsely, and on only where that promises something; it
+is judged with true signs on a fine grid; and told. The population keeps the best of each niche, modulo the
 problem's symmetries. At the end the best members are descended on finer grids.
 
 A stage is a pure function of the problem, the seed and what the stage before left. So a search can go on after any
@@ -94,8 +94,8 @@ GATES = (  # points, or the end of a descent, at which J is compared with that o
     *((ALONE[0], np.inf), (ALONE[1], np.inf)),
 )
 SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
-FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7)
-LAST = (Fidelity(4.0, 0.15, 400.0, 3000.0, 150, 1e-8), Fidelity(4.0, 0.1, 400.0, 3000.0, 150, 1e-8))
+FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7, 50)
+LAST = tuple(Fidelity(4.0, width, 400.0, 3000.0, 150, 1e-8, 50) for width in (0.15, 0.1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,8 +371,8 @@ def descend(
 ) -> tuple[FloatArray, float, int]:
     """Minimise J from x, until `used(points, lowest J)` tells that the budget is: the best point, its J, all points.
 
-    L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. Where these are the only limits,
-    SLSQP has those that x nearly reaches as linear constraints; a step costs it more, the more variables there are.
+    L-BFGS goes through the repair into the joints' limits, whose kinks stop it early. SLSQP has those that x nearly
+    reaches as linear constraints; a step costs it more, the more variables there are. Other limits weigh on J in both.
     """
     import scipy.optimize
 
@@ -391,7 +391,7 @@ def descend(
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
     form = {"maxiter": step.iterations, "maxfun": 2 * step.iterations, "maxcor": 20, "ftol": step.tolerance}
     with suppress(BudgetSpent):
-        if step.quadratic and isinstance(objective, Objective) and not objective.items and x.size <= _QUADRATIC:
+        if step.quadratic and isinstance(objective, Objective) and x.size <= _QUADRATIC:
             problem = objective.problem
             x = problem.encode(problem.decode(x[None]))[0]
             A = limit_rows(problem, x)

@@ -26,7 +26,7 @@ from excitor.design.problem import (
     searched,
     violation_of,
 )
-from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, run_search, solve
+from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, descend, run_search, solve
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -128,6 +128,28 @@ def test_what_almost_keeps_the_constraints_is_moved_into_them_and_little_is_lost
         if before.violation[0] > 0.0:
             assert after.violation[0] <= 0.0
             assert after.value[0] < 1.1 * before.value[0]
+
+
+def test_extremes_of_limits_are_their_highest_peaks():
+    g = np.random.default_rng(0).normal(size=(50, 4))
+    g[:, 2] = -2.0
+    found = list(zip(*(part.tolist() for part in problem_file._extremes(g, 0.5, 3)), strict=True))
+    for k in range(4):
+        padded = np.concatenate([[-np.inf], g[:, k], [-np.inf]])
+        peaks = [i for i in range(50) if g[i, k] > 0.5 and padded[i] <= g[i, k] >= padded[i + 2]]
+        assert [i for i, limit in found if limit == k] == sorted(peaks, key=lambda i: -g[i, k])[:3]
+    alone = problem_file._extremes(g, -np.inf, 1)
+    assert sorted(zip(alone[1].tolist(), alone[0].tolist(), strict=True)) == list(enumerate(g.argmax(axis=0).tolist()))
+
+
+def test_descents_beside_other_constraints_know_the_joints_limits(problem):
+    """A descent through kinks of the joints' limits needs more points, and ends higher."""
+    start = encode(problem, feasible_start(problem, 3, np.random.default_rng(4)))
+    none, ends = np.zeros(len(problem.names)), {}
+    for step in (WHOLE, replace(WHOLE, quadratic=0)):
+        objective = problem.objective(step)
+        ends[step.quadratic] = [descend(objective, x, step, none, lambda n, _: n >= 60)[1] for x in start]
+    assert np.mean(ends[WHOLE.quadratic]) < np.mean(ends[0]) - 0.02
 
 
 def test_descents_of_random_motions_reach_good_conditions():
