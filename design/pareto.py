@@ -113,9 +113,9 @@ def front(
 ) -> Front:
     """Search the front of several objectives over problems that differ in their period.
 
-    Searches of the condition alone give the front its end of good condition, where "condition" is the problems'
-    criterion, by an executor's workers; NSGA-II (up to two objectives) or NSGA-III spreads from there; at last points of the front are
-    descended. A keyboard interrupt ends it with the front so far.
+    Searches of the condition alone, whose descents an executor's workers share, give the front its end of good
+    condition, where "condition" is the problems' criterion; NSGA-II (up to two objectives) or NSGA-III spreads from
+    there; at last points of the front are descended. A keyboard interrupt ends it with the front so far.
     """
     problems, objectives = tuple(problems), tuple(objectives)
     _check(problems, objectives)

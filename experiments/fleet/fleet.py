@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import time
 from collections import Counter, defaultdict
@@ -111,8 +112,8 @@ def identify_arms(arms: Sequence[Arm], folder: Path, given: FleetOptions, tell: 
     written, unchanged = time.monotonic(), 0
     with (
         open_executor(given.workers, given.cluster) as executor,
-        closing(run_tasks(identify_arm, tasks, executor)) as done,
-    ):  # type: ignore[type-var]
+        closing(run_tasks(identify_arm, tasks, executor)) as done,  # type: ignore[type-var]
+    ):
         for note in executor.notes:
             tell(f"note: {note}")
         for number, (k, found) in enumerate(done, start=1):

@@ -80,8 +80,8 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     """Even those that are at work."""
     code = (
-        "import time\nfrom excitor.robots.executor import open_executor, run_tasks\n"
-        "print(*run_tasks(time.sleep, [0.0, 0.0], e := open_executor(2)), [w.process.pid for w in e.crew], flush=True)\n"
+        "import time\nfrom excitor.robots.executor import open_executor, run_tasks\ne = open_executor(2)\n"
+        "print(*run_tasks(time.sleep, [0.0, 0.0], e), [w.process.pid for w in e.crew], flush=True)\n"
         "list(run_tasks(time.sleep, [60.0, 60.0], e))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
