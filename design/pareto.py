@@ -27,6 +27,7 @@ from excitor.design.problem import (
 )
 from excitor.design.search import SHARP, WHOLE, Budget, Listener, Progress, SearchResult, descend, solve, with_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread, shaped
+from excitor.robots.executor import Executor
 from excitor.robots.population import population_tool_speeds
 
 Objective = Literal["condition", "duration", "torque", "tool speed"]
@@ -75,6 +76,7 @@ class _Archive:
     points: FloatArray
     which: IntArray
     candidates: Candidates
+    executor: Executor | None = None
     evaluations: int = 0
     started: float = field(default_factory=time.process_time)
 
@@ -107,18 +109,19 @@ def front(
     *,
     seed: int = 0,
     listen: Listener | None = None,
+    executor: Executor | None = None,
 ) -> Front:
     """Search the front of several objectives over problems that differ in their period.
 
-    Searches of the condition alone give the front its end of good condition, where "condition" is the problems'
-    criterion; NSGA-II (up to two objectives) or NSGA-III spreads from there; at last points of the front are
-    descended. A keyboard interrupt ends it with the front so far.
+    Searches of the condition alone, whose descents an executor's workers share, give the front its end of good
+    condition, where "condition" is the problems' criterion; NSGA-II (up to two objectives) or NSGA-III spreads from
+    there; at last points of the front are descended. A keyboard interrupt ends it with the front so far.
     """
     problems, objectives = tuple(problems), tuple(objectives)
     _check(problems, objectives)
     none, no_points = np.empty(0, dtype=np.int64), np.empty((0, len(objectives)))
     nothing = decode(problems[0], np.empty((0, problems[0].n_design)))
-    archive = _Archive(problems, objectives, budget, listen, no_points, none, nothing)
+    archive = _Archive(problems, objectives, budget, listen, no_points, none, nothing, executor)
     stopped: Literal["budget spent", "interrupted"] = "budget spent"
     with one_blas_thread():
         try:
@@ -202,7 +205,9 @@ def _search(archive: _Archive, k: int, share: float, seed: int) -> SearchResult:
             stage = f"period {problem.excitation.period:g} s: {progress.stage}"
             archive.listen(replace(progress, stage=stage, share=min(begun + share * progress.share, 1.0)))
 
-    found = solve(problem, part, seed=seed, listen=listen)
+    own = time.process_time()
+    found = solve(problem, part, seed=seed, listen=listen, executor=archive.executor)
+    archive.started -= max(0.0, found.seconds - (time.process_time() - own))  # what workers took
     archive.evaluations += found.evaluations
     good = np.flatnonzero(found.violation <= 0.0)
     if good.size:

@@ -10,11 +10,8 @@ stage, children can be descended in processes of their own, and neither changes 
 that knows pymoo's single-objective algorithms.
 """
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,6 +21,8 @@ import numpy as np
 
 from excitor.design.problem import Candidates, Evaluation, Fidelity, Genes, Objective, Problem, joined, limit_rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
+from excitor.robots.errors import ExcitorError
+from excitor.robots.executor import Executor, Job, Lost
 
 if TYPE_CHECKING:
     from excitor.design.torque import Simulated, TorqueProblem
@@ -222,10 +221,10 @@ def solve(
     seed: int = 0,
     method: Method = "hybrid",
     listen: Listener | None = None,
-    workers: int = 1,
+    executor: Executor | None = None,
 ) -> SearchResult:
     """Search within a budget; see `run_search`."""
-    return run_search(Search(problem, budget, seed, method), observer=Observer(listen), workers=workers)
+    return run_search(Search(problem, budget, seed, method), observer=Observer(listen), executor=executor)
 
 
 def run_search(
@@ -233,17 +232,18 @@ def run_search(
     state: State | None = None,
     *,
     observer: Observer | None = None,
-    workers: int = 1,
+    executor: Executor | None = None,
     until_stage: int | None = None,
 ) -> SearchResult:
     """Run a search, or go on with one from its `state`; with `until_stage`, to the end of that stage (1 is the first).
 
-    Workers are processes that descend the children of a generation: with counted evaluations they find the same, in
-    less time; seconds are spent by each. A keyboard interrupt ends the search with what it has.
+    An executor's workers descend the children of a generation: with counted evaluations they find the same, in less
+    time; seconds are CPU seconds of all. A keyboard interrupt ends the search with what it has.
     """
     state, observer = state or empty_state(search.problem), observer or Observer()
     whole, last = True, len(search.stages) if until_stage is None else until_stage
-    with one_blas_thread(), _Crew(search, workers if state.done < last else 1) as crew:
+    with one_blas_thread():
+        crew = _Crew(search, executor)
         if not search.budget.counted and state.done < last:
             _warm_up(search)
         while whole and state.done < last:
@@ -273,7 +273,7 @@ def advance(
     search: Search, state: State, crew: "_Crew | None" = None, listen: Listener | None = None
 ) -> tuple[State, bool]:
     """Run the next stage; the flag is False if it was interrupted."""
-    ledger = Ledger(search, state, crew or _Crew(search, 1), listen)
+    ledger = Ledger(search, state, crew or _Crew(search), listen)
     random = np.random.default_rng([search.seed, state.done])
     whole = True
     try:
@@ -413,7 +413,6 @@ class Ledger:
     crew: "_Crew"
     listen: Listener | None = None
     evaluations: int = 0
-    waited: float = 0.0  # s of CPU time that workers took, each
     started: float = field(default_factory=time.process_time)
     made: list[tuple[Candidates, Evaluation]] = field(default_factory=list)
     screened: list[FloatArray] = field(default_factory=list)
@@ -421,7 +420,7 @@ class Ledger:
     best: float = np.inf
 
     def __post_init__(self) -> None:
-        self.best, self.screened = self.before.best, list(self.before.screened)
+        self.best, self.screened, self.crew.seconds = self.before.best, list(self.before.screened), 0.0
 
     @property
     def problem(self) -> Searchable:
@@ -436,7 +435,7 @@ class Ledger:
 
     def seconds(self) -> float:
         """Return the CPU time of the stage, s."""
-        return time.process_time() - self.started + self.waited
+        return time.process_time() - self.started + self.crew.seconds
 
     def left(self, share: float = 1.0) -> float:
         """Return what is left of the stage's allowance, or of a share of it."""
@@ -465,7 +464,7 @@ class Ledger:
             raise BudgetSpent
         if not steps:
             return self._judged(X[: int(min(room, count))] if self.search.budget.counted else X, count)
-        each = room
+        each = room / min(count, self.crew.workers)
         if self.search.budget.counted:
             usual = _USUAL * self.crew.cost * sum(step.iterations for step in steps)
             n = int(np.clip(room / max(1.0, usual), 1, len(X)))
@@ -473,7 +472,6 @@ class Ledger:
         gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATES)))
         anchor, merits = self._anchor(), []
         for landing in self.crew.run([Descent(x, steps, gates, anchor, each) for x in X]):
-            self.waited += landing.seconds / self.crew.workers if self.crew.pool is not None else 0.0
             self.screened.append(landing.screened)
             if landing.candidates is None or landing.found is None:
                 self.evaluations += landing.evaluations
@@ -676,14 +674,13 @@ def _warm_up(search: Search) -> None:
 
 
 class _Crew:
-    """Who descends: this process, or several; the order of the landings is that of the tasks."""
+    """Who descends: this process, or an executor's workers; the order of the landings is that of the tasks."""
 
-    def __init__(self, search: Search, workers: int) -> None:
-        self.workers, self.own = max(1, workers), _Descender(search.problem, search.budget.counted)
-        self.pool: ProcessPoolExecutor | None = None
-        if workers > 1:
-            context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
-            self.pool = ProcessPoolExecutor(workers, context, _receive, (search,))
+    def __init__(self, search: Search, executor: Executor | None = None) -> None:
+        self.own, self.job = _Descender(search.problem, search.budget.counted), Job(_descending, search)
+        self.executor = executor if executor is not None and executor.away else None
+        self.workers = 1 if self.executor is None else self.executor.count
+        self.seconds = 0.0  # of CPU time that workers took in a stage
 
     @cached_property
     def genes(self) -> Genes:
@@ -697,32 +694,30 @@ class _Crew:
 
     def run(self, tasks: list[Descent]) -> Iterator[Landing]:
         """Descend all tasks."""
-        if self.pool is None:
+        if self.executor is None or len(tasks) == 1:
             yield from map(self.own.run, tasks)
-        else:
-            yield from self.pool.map(_run_in_worker, tasks)
-
-    def __enter__(self) -> "_Crew":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.pool is not None:
-            for child in multiprocessing.active_children():
-                child.terminate()  # idle, or interrupted: what they had not finished is lost
-            self.pool.shutdown(wait=False, cancel_futures=True)
+            return
+        for landing in self.executor.ordered(self.job, tasks):
+            if isinstance(landing, Lost):
+                raise ExcitorError(
+                    f"a descent could not be made by a worker: {landing.reason}; finished stages are kept, and the "
+                    "same command goes on from there, with another number of workers too"
+                )
+            self.seconds += landing.seconds
+            yield landing
 
 
-_descender: list[_Descender] = []  # of a worker process, built once
-
-
-def _receive(search: Search) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and ends its children
-    _descender[:] = [_Descender(search.problem, search.budget.counted)]
-
-
-def _run_in_worker(task: Descent) -> Landing:
+def _descending(search: Search) -> Callable[[Descent], Landing]:
+    """Prepare a worker for the descents of a search."""
+    descender = _Descender(search.problem, search.budget.counted)
     with one_blas_thread():
-        return _descender[0].run(task)
+        _warm_up(search)
+
+    def run(task: Descent) -> Landing:
+        with one_blas_thread():
+            return descender.run(task)
+
+    return run
 
 
 Operator = Callable[[Genes, FloatArray, FloatArray, np.random.Generator], FloatArray]

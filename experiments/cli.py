@@ -36,6 +36,9 @@ Language = Literal["c", "st", "python"] | None
 Form = Literal["toml"] | None
 Task = Literal["arm", "payload", "gains"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Cluster = Annotated[
+    Name, typer.Option(metavar="ADDRESS", envvar="EXCITOR_CLUSTER", help="A dask scheduler, as tcp://HOST:8786.")
+]
 Files = Annotated[
     Where,
     typer.Option(exists=True, file_okay=False, metavar="DIR", help="Allow files of one more folder, for this call."),
@@ -249,7 +252,8 @@ def design(
     seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Seed of all random numbers.")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of each run, reproducible.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.01, help="Budget of each run, CPU seconds.")] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that search.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Local processes that search.")] = 1,
+    cluster: Cluster = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Search anew.")] = False,
     pick: Annotated[
         int | None, typer.Option(min=0, help="Index of the motion to take, of those listed in plan.html.")
@@ -264,9 +268,12 @@ def design(
     motions, certified like the best. Exit code 1 if no motion is feasible, or a limit is not proven to hold; 130 if
     the search was interrupted, which makes the design a no-go until it is finished.
 
+    With --evaluations, the result is the same for any number of workers; --seconds are CPU seconds of all of them.
+
     \b
     Examples:
       excitor design my-cell
+      excitor design my-cell --evaluations 200000 --workers 4
       excitor design my-cell --seconds 30 --seed 1 --fresh
       excitor design my-cell --pick 2
     """
@@ -276,7 +283,7 @@ def design(
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
-    if code := run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick)):
+    if code := run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick, cluster)):
         sys.exit(code)  # its result is printed, whatever the code is: not an error of its own
 
 
@@ -411,9 +418,7 @@ def gains(
 def fleet(
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="A tree of campaign folders, or a table of arms.")],
     workers: Annotated[int, typer.Option(min=1, max=512, metavar="N", help="Local processes.")] = 1,
-    cluster: Annotated[
-        Name, typer.Option(metavar="ADDRESS", envvar="EXCITOR_CLUSTER", help="A dask scheduler, as tcp://HOST:8786.")
-    ] = None,
+    cluster: Cluster = None,
     out: Annotated[Where, typer.Option(metavar="DIR", help="Where results go; none: fleet/ in or beside ROOT.")] = None,
     false_alarms: Annotated[
         float, typer.Option(min=1e-9, max=0.1, metavar="RATE", help="Share of good arms that may fail.")

@@ -851,10 +851,10 @@ def search_motion(
     found = None
     if state is None:
         first = replace(observer, keep=keeper)
-        found = run_search(search, observer=first, workers=settings.workers, until_stage=1)
+        found = run_search(search, observer=first, executor=settings.executor, until_stage=1)
     if kept[0] is not None:
         state = _helped(problem, kept[0], where, settings.seed) if isinstance(problem, Problem) else kept[0]
-        found = run_search(search, state, observer=observer, workers=settings.workers)
+        found = run_search(search, state, observer=observer, executor=settings.executor)
     assert found is not None
     if not found.feasible:
         if found.stopped == "interrupted":
@@ -995,7 +995,8 @@ def search_front(
     """Search the campaign's Pareto front, and return the picked run, or its knee."""
     objectives: Sequence[Objective] = setup.design.front
     problems = [problem_of(replace(setup, excitation=each), plan) for each in _excitations(setup)]
-    found = front(problems, objectives, settings.budget, seed=settings.seed, listen=listen)
+    given = {"seed": settings.seed, "listen": listen, "executor": settings.executor}
+    found = front(problems, objectives, settings.budget, **given)
     if not len(found):
         return found, problems[0], _as_found(found, 0, feasible=False)
     k = found.chosen if settings.pick is None else settings.pick

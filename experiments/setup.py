@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -29,6 +29,7 @@ from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, choice, did_you_mean
+from excitor.robots.executor import Executor
 from excitor.robots.files.bounded import read_bounded
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
@@ -722,15 +723,15 @@ DEFAULT_SIMULATIONS = 1_000  # of a torque run, each of whose candidates is simu
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Seed, budget of each run, method, and whether an unfinished search is forgotten."""
+    """Seed, budget of each run, method, whether an unfinished search is forgotten, and who works."""
 
     seed: int
     budget: Budget
     method: Method
     fresh: bool = False
-    workers: int = 1
     pick: int | None = None  # which motion of a front, or of a search's family
     searches: Mapping[str, SearchResult] = field(default_factory=dict)  # finished ones, by their keys
+    executor: Executor = field(default_factory=Executor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -743,6 +744,7 @@ class Overrides:
     workers: int = 1
     fresh: bool = False
     pick: int | None = None
+    cluster: Any = None  # a scheduler's address or a dask client
 
 
 def settings_of(design: Design, given: Overrides | None = None) -> Settings:
@@ -754,7 +756,7 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
     if evaluations is None and seconds is None:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
     seed = design.seed if given.seed is None else given.seed
-    return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)
+    return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.pick)
 
 
 def known_arm(campaign: OpenCampaign) -> "tuple[Arm, str]":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, method_problems, open_campaign
@@ -20,6 +20,7 @@ from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Model
 from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
 from excitor.robots.errors import ExcitorError
+from excitor.robots.executor import Workers, open_executor
 
 if TYPE_CHECKING:
     from excitor.experiments.compare import Comparison
@@ -49,8 +50,10 @@ def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress 
     for remark in setup.remarks:
         tell(f"note: {remark}")
     try:
-        with progress() as listen:
-            designed = design(setup, settings, listen)
+        with open_executor(given.workers, given.cluster) as executor, progress() as listen:
+            for note in executor.notes:
+                tell(f"note: {note}")
+            designed = design(setup, replace(settings, executor=executor), listen)
     except InfeasibleDesign as error:
         set_aside(folder, tell)
         raise ExcitorError(f"{error}\n{_margins_reported(setup)}") from None
@@ -300,14 +303,17 @@ class Campaign:
         seed: int | None = None,
         evaluations: int | None = None,
         seconds: float | None = None,
-        workers: int = 1,
         fresh: bool = False,
         pick: int | None = None,
+        **who: Unpack[Workers],
     ) -> "Campaign":
-        """Search, certify and forecast the motions: design.json and plan.html. Its result is `results["design"]`."""
+        """Search, certify and forecast the motions: design.json and plan.html. Its result is `results["design"]`.
+
+        `workers=` are local processes that search; `cluster=` is a dask scheduler's address, or a dask client.
+        """
         if evaluations is not None and seconds is not None:
             raise ValueError("evaluations and seconds are both given; a budget is one of them")
-        given = Overrides(seed, evaluations, seconds, workers, fresh, pick)
+        given = Overrides(seed, evaluations, seconds, fresh=fresh, pick=pick, **who)
         self.results["design"] = design_stage(self.folder, given, self.tell)
         return self
 

@@ -20,7 +20,6 @@ import scipy.stats
 from excitor.experiments.files import write_atomically
 from excitor.experiments.fleet.arms import REPORT, Arm, ArmTask, find_arms, identify_arm
 from excitor.experiments.fleet.dataset import Row, locked, read_rows, row, write_rows
-from excitor.experiments.fleet.executor import CLUSTER, Lost, run_tasks
 from excitor.experiments.fleet.type_model import (
     FALSE_ALARMS,
     FEWEST,
@@ -33,6 +32,7 @@ from excitor.experiments.fleet.type_model import (
 from excitor.experiments.model import Model, Standard
 from excitor.experiments.report.html import page
 from excitor.robots.arrays import BoolArray, FloatArray, finite
+from excitor.robots.executor import Lost, open_executor, run_tasks
 from excitor.robots.files.folders import allowed_folders
 
 FOLDER = "fleet"
@@ -107,11 +107,15 @@ def identify_arms(arms: Sequence[Arm], folder: Path, given: FleetOptions, tell: 
     for one in read_rows(folder):
         known[one["arm"]].add(one["inputs"])
     tasks = [ArmTask(arm, frozenset(known[arm.name]), given.reports, allowed_folders()) for arm in arms]
-    cluster = given.cluster if given.cluster is not None else os.environ.get(CLUSTER) or None
     passing: list[Row] = []
     batch: list[Row] = []
     written, unchanged = time.monotonic(), 0
-    with closing(run_tasks(identify_arm, tasks, workers=given.workers, cluster=cluster)) as done:  # type: ignore[type-var]
+    with (
+        open_executor(given.workers, given.cluster) as executor,
+        closing(run_tasks(identify_arm, tasks, executor)) as done,  # type: ignore[type-var]
+    ):
+        for note in executor.notes:
+            tell(f"note: {note}")
         for number, (k, found) in enumerate(done, start=1):
             if isinstance(found, Lost):
                 found = row(arm=arms[k].name, status="refused", reason=found.reason)

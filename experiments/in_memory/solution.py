@@ -1,11 +1,12 @@
 """Solve a design problem in memory, write and verify the programs of its run, and simulate it."""
 
 import json
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, Choice, S
 from excitor.experiments.setup import Overrides, settings_of
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
+from excitor.robots.executor import Workers, open_executor
 from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
@@ -158,6 +160,7 @@ def solve(
     *,
     evaluations: int | None = None,
     pick: int | None = None,
+    **who: Unpack[Workers],
 ) -> Design:
     """Search the motion of a problem, certify it and forecast what it will teach.
 
@@ -167,6 +170,7 @@ def solve(
         seed: of everything random.
         evaluations: budget in evaluations instead: the same numbers on every machine.
         pick: which of the design's `family`; the best that can be certified without.
+        who: `workers=` local processes that search, or `cluster=`, a dask scheduler's address or a dask client.
 
     InfeasibleDesign says what blocks where no motion fits.
 
@@ -179,7 +183,11 @@ def solve(
     if seconds is not None and evaluations is not None:
         raise ValueError("seconds and evaluations are both given; a budget is one of them")
     settings = settings_of(problem.setup.design, Overrides(seed, evaluations, seconds, pick=pick))
-    designed = design_alone(problem.setup, settings, problem.plan, problem.search)
+    with open_executor(**who) as executor:
+        for note in executor.notes:
+            warnings.warn(note, stacklevel=2)
+        settings = replace(settings, executor=executor)
+        designed = design_alone(problem.setup, settings, problem.plan, problem.search)
     found = designed.searched[0]
     return Design(designed, run_of(problem, found.run, found.certificate, designed.reasons))
 

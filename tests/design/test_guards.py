@@ -269,7 +269,7 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
 def recorded(problem, *populations):
     """Record populations of (value, violation); the number of the motion that comes first, and the ledger."""
     search = Search(problem, Budget(evaluations=1000))
-    ledger = Ledger(search, empty_state(problem), _Crew(search, 1))
+    ledger = Ledger(search, empty_state(problem), _Crew(search))
     chosen, k = random_candidates(problem, sum(map(len, populations))), 0
     for population in populations:
         value, violation = np.array(population, dtype=float).T
@@ -306,7 +306,7 @@ def test_a_result_has_its_best_first_and_a_population_no_motion_twice():
     found = run_search(search, state)
     assert found.value.tolist() == [9.0, 20.0, 3.0]
     assert state.best == 9.0
-    ledger = Ledger(search, replace(state, done=1), _Crew(search, 1))
+    ledger = Ledger(search, replace(state, done=1), _Crew(search))
     x = problem.encode(chosen)[1]
     shifted = search.problem.genes.shifted(x, 1.0)
     ledger.record(problem.decode(shifted[None]), Evaluation(np.array([8.9]), np.zeros((1, 1))), 1)
@@ -330,7 +330,7 @@ def test_shifts_reversal_and_mirrors_are_found_and_undone():
 
 def test_a_dropped_child_is_not_judged():
     problem = small_problem()
-    crew = _Crew(Search(problem, Budget(evaluations=1000)), 1)
+    crew = _Crew(Search(problem, Budget(evaluations=1000)))
     x = problem.encode(random_candidates(problem, 1))[0]
     screened, child = crew.run(
         [

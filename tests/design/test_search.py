@@ -1,5 +1,7 @@
 """The search problem and its stages, on small robots and on the bench's."""
 
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +32,8 @@ from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.executor import open_executor
 from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 
@@ -198,12 +202,51 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     assert same(whole, run_search(search, kept[after - 1]))
 
 
-@pytest.mark.slow  # two processes import and compile anew
-def test_workers_find_what_one_process_finds(problem_of):
+@pytest.fixture(scope="module")
+def two():
+    """Two workers, and a search in which they descend children and a killed one is replaced."""
+    with open_executor(2) as executor:
+        yield executor
+
+
+def test_workers_find_what_one_process_finds_and_go_on_from_its_checkpoints(problem_of, two):
+    """Stages by one process or by two, in any order, with a worker killed on the way."""
     small = problem_of("rotradi", scene=False, ramp=0.0)
-    budget = Budget(evaluations=6000)
-    one, two = (solve(small, budget, seed=1, workers=workers) for workers in (1, 2))
-    assert same(one, two)
+    search = Search(small, Budget(evaluations=6000), seed=1)
+    kept: list[State] = []
+    alone = run_search(search, observer=Observer(keep=kept.append))
+    killed: list[int] = []
+
+    def kill(_):
+        if two.crew and not killed:
+            killed.append(two.crew[0].process.pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    assert same(alone, run_search(search, observer=Observer(kill), executor=two))
+    assert killed
+    assert same(alone, run_search(search, kept[0], executor=two))
+    half: list[State] = []
+    run_search(search, observer=Observer(keep=half.append), executor=two, until_stage=2)
+    assert same(alone, run_search(search, half[-1]))
+
+
+def test_seconds_are_those_of_all_workers(problem_of, two):
+    small = problem_of("rotradi", scene=False, ramp=0.0)
+    solve(small, Budget(seconds=0.2), executor=two)  # workers import
+    found = solve(small, Budget(seconds=2.0), executor=two)
+    assert 1.6 < found.seconds < 3.0
+
+
+def dying(_):
+    os._exit(3)
+
+
+def test_a_descent_that_kills_its_workers_ends_in_a_sentence(problem_of, two, monkeypatch):
+    monkeypatch.setattr("excitor.design.search._descending", dying)
+    monkeypatch.setattr("excitor.robots.executor.RETRIES", 0)
+    small = problem_of("rotradi", scene=False, ramp=0.0)
+    with pytest.raises(ExcitorError, match="died 1 times.*the same command goes on"):
+        solve(small, Budget(evaluations=6000), executor=two)
 
 
 def test_an_interrupt_ends_with_the_best_so_far(problem):

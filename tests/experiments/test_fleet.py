@@ -1,5 +1,3 @@
-import math
-import multiprocessing
 import os
 import shutil
 
@@ -9,7 +7,6 @@ import pytest
 from benchmarks.scale import _content, killed, make_tree
 from excitor.experiments.fleet.arms import find_arms
 from excitor.experiments.fleet.dataset import PARTS, locked, read_rows, row, write_rows
-from excitor.experiments.fleet.executor import Lost, run_tasks
 from excitor.experiments.fleet.fleet import evaluate, fleet
 from excitor.experiments.fleet.type_model import FALSE_ALARMS, ArmValues, fit_type
 from excitor.experiments.model import read_model
@@ -114,19 +111,6 @@ def test_a_table_without_its_columns_is_refused(tmp_path):
     table.write_text("arm,log\nx,../a.csv\n")
     with pytest.raises(ExcitorError, match="leaves the folder of the table"):
         find_arms(table, tmp_path / "fleet")
-
-
-def test_a_worker_that_dies_costs_its_task_alone():
-    assert sorted(run_tasks(math.sqrt, [4.0, 9.0], workers=2)) == [(0, 2.0), (1, 3.0)]
-    assert all("died 3 times" in lost.reason for _, lost in run_tasks(os._exit, [3, 4], workers=2))
-    assert isinstance(dict(run_tasks(math.sqrt, [-1.0], workers=1))[0], Lost)
-    assert not multiprocessing.active_children()
-
-
-def test_an_unreachable_scheduler_is_a_sentence(monkeypatch):
-    monkeypatch.setattr("excitor.experiments.fleet.executor._ANSWERS", 0.5)
-    with pytest.raises(ExcitorError, match=r"no scheduler answers|dask.distributed, which is not installed"):
-        list(run_tasks(math.sqrt, [1.0], cluster="tcp://127.0.0.1:9"))
 
 
 @pytest.mark.slow

@@ -1,0 +1,472 @@
+"""Independent tasks in this process, in local worker processes, or on a dask cluster.
+
+A job's `make(given)` is sent to each worker once and called there; what it returns is called with each task. Local
+workers are fresh interpreters that read tasks from a pipe, so a caller's script is not imported again, and a worker
+whose parent is gone ends.
+"""
+
+import hashlib
+import os
+import pickle
+import platform
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from itertools import islice
+from typing import Any, TypedDict
+
+from excitor.robots.errors import ExcitorError
+
+RETRIES = 2  # of a task whose worker died
+CLUSTER = "EXCITOR_CLUSTER"  # environment variable: the scheduler's address
+_ANSWERS = 10.0  # s within which a scheduler has to answer
+_PATIENCE = 60.0  # s that a cluster may be without workers
+_START = "from excitor.robots.executor import work; work()"
+_EXACT = ("excitor", "python")  # versions without which a task cannot be sent
+
+Task = Any
+Function = Callable[[Task], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Result of a task that raised an error, or whose worker died each time."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What workers do: `make(given)`, called once in each, returns the function of a task."""
+
+    make: Callable[[Any], Function]
+    given: Any
+
+    @cached_property
+    def payload(self) -> bytes:
+        """The job as it is sent; classes of a script, which workers cannot import, are sent by value."""
+        from numba import cloudpickle
+
+        try:
+            return bytes(cloudpickle.dumps((self.make, self.given)))
+        except Exception as error:  # whatever a class of the user's does
+            raise ExcitorError(
+                f"this cannot be sent to worker processes ({type(error).__name__}: {error}); use one process"
+            ) from None
+
+    @cached_property
+    def token(self) -> str:
+        """Hash of the payload."""
+        return hashlib.sha256(self.payload).hexdigest()
+
+
+class Workers(TypedDict, total=False):
+    """Who works, as the arguments of `open_executor`."""
+
+    workers: int
+    cluster: Any
+
+
+class Executor:
+    """Who works: this process. Close it, or leave its `with`, to end all workers."""
+
+    count = 1  # of workers
+    away = False  # whether tasks leave this process
+    notes: tuple[str, ...] = ()  # what is to be known of the workers, in sentences
+
+    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield the place and the result of each task as it finishes; close the iterator to drop the others."""
+        function = job.make(job.given)
+        for k, task in enumerate(tasks):
+            yield k, _run(function, task)
+
+    def ordered(self, job: Job, tasks: Sequence[Task]) -> Iterator[Any]:
+        """Yield the results in the order of the tasks."""
+        waiting: dict[int, Any] = {}
+        with closing(self.run(job, tasks)) as done:  # type: ignore[type-var]
+            for k in range(len(tasks)):
+                while k not in waiting:
+                    place, result = next(done)
+                    waiting[place] = result
+                yield waiting.pop(k)
+
+    def close(self) -> None:
+        """End all workers."""
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_executor(workers: int = 1, cluster: Any = None) -> Executor:
+    """Choose who works.
+
+    Args:
+        workers: local processes, which begin when they are needed; 1: this one.
+        cluster: a scheduler's address, or a dask client; none: as EXCITOR_CLUSTER says, or else this machine.
+    """
+    if workers < 1:
+        raise ValueError(f"workers is {workers}, expected at least 1")
+    cluster = cluster if cluster is not None else os.environ.get(CLUSTER) or None
+    if cluster is not None:
+        return _Cluster(cluster)
+    return Executor() if workers == 1 else _Processes(workers)
+
+
+def run_tasks(function: Function, tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[int, Any]]:
+    """Yield the place and the result of each task as it finishes.
+
+    Args:
+        function: of a task; importable by name.
+        tasks: picklable, large enough (0.1 s) that sending them does not matter.
+        executor: who works.
+    """
+    return executor.run(Job(_itself, function), tasks)
+
+
+def _itself(function: Function) -> Function:
+    return function
+
+
+def _run(function: Function, task: Task) -> Any:
+    """Run a task; an error of one task is its result, not the end of the others."""
+    try:
+        return function(task)
+    except Exception as error:
+        return Lost(f"{type(error).__name__}: {error}")
+
+
+_made: dict[str, Function] = {}  # the latest job of a worker process, by its token
+_busy = threading.Lock()  # a worker works at one task at a time, whatever its threads are
+
+
+def _run_job(token: str, payload: bytes | None, task: Task) -> Any:
+    """Run a task in a worker, which makes the job's function when it is new."""
+    with _busy:
+        try:
+            if token not in _made:
+                _made.clear()
+                make, given = pickle.loads(payload or b"")
+                _made[token] = make(given)
+        except Exception as error:
+            reason = Lost(f"the worker cannot begin: {type(error).__name__}: {error}")
+            _made[token] = lambda _: reason
+        return _run(_made[token], task)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Entry:
+    """A task that waits for a local worker, and where its result goes."""
+
+    done: "queue.SimpleQueue[tuple[int, Any]]"
+    job: Job
+    place: int
+    task: Task
+
+
+class _Processes(Executor):
+    """Local worker processes, which live until this is closed."""
+
+    away = True
+
+    def __init__(self, workers: int) -> None:
+        self.count = workers
+        self.waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self.crew: list[_Worker] = []
+
+    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Hand the tasks to whoever is free."""
+        done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        _ = job.payload  # what cannot be sent is refused here
+        for place, task in enumerate(tasks):
+            self.waiting.put(_Entry(done, job, place, task))
+        while len(self.crew) < min(self.count, len(tasks)):
+            self.crew.append(_Worker(self.waiting))
+        try:
+            for _ in tasks:
+                yield done.get()
+        finally:
+            with suppress(queue.Empty):
+                while True:
+                    self.waiting.get_nowait()
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        for worker in self.crew:
+            worker.end()
+        for _ in self.crew:
+            self.waiting.put(None)
+        for worker in self.crew:
+            worker.join()
+        self.crew = []
+
+
+class _Worker(threading.Thread):
+    """A thread with a process of its own, which is replaced when it dies."""
+
+    def __init__(self, waiting: "queue.SimpleQueue[_Entry | None]") -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.ended, self.token = waiting, False, ""
+        self.lock = threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Take tasks until there is no task but None."""
+        while (entry := self.waiting.get()) is not None:
+            try:
+                result = self._result(entry)
+            except Exception as error:  # such as a task that cannot be pickled: nobody must wait for it
+                result = Lost(f"{type(error).__name__}: {error}")
+            entry.done.put((entry.place, result))
+        self.end()
+
+    def _result(self, entry: _Entry) -> Any:
+        code: int | None = None
+        for _ in range(1 + RETRIES):
+            process = self._running()
+            if process is None:
+                break
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                payload = None if self.token == entry.job.token else entry.job.payload
+                pickle.dump((entry.job.token, payload, pickle.dumps(entry.task)), process.stdin)
+                process.stdin.flush()
+                result = pickle.load(process.stdout)
+                self.token = entry.job.token
+                return result
+            except (EOFError, OSError, pickle.UnpicklingError):
+                with self.lock:
+                    self.process = None
+                process.kill()
+                code = _close(process)
+        return Lost(f"its worker died {1 + RETRIES} times (exit code {code})")
+
+    def _running(self) -> "subprocess.Popen[bytes] | None":
+        with self.lock:
+            if self.ended:
+                return None
+            if self.process is None:
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+                self.process = subprocess.Popen([sys.executable, "-c", _START], start_new_session=True, **pipes)  # type: ignore[call-overload]
+                self.token = ""
+            return self.process
+
+    def end(self) -> None:
+        """End the process: who reads its answer finds the end of the pipe."""
+        with self.lock:
+            self.ended = True
+            process = self.process
+        if process is not None:
+            process.kill()
+            if threading.current_thread() is self:
+                _close(process)
+
+
+def _close(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for a process that ends, and close its pipes; return its exit code."""
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):  # what was not sent is lost
+            if pipe is not None:
+                pipe.close()
+    return code
+
+
+def work() -> None:
+    """Serve tasks from standard input to standard output until the input ends: what a local worker runs."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a task prints must not get among the answers
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    while True:
+        try:
+            token, payload, task = pickle.load(sys.stdin.buffer)
+            answers.write(_answer(token, payload, task))
+            answers.flush()
+        except (EOFError, OSError):
+            os._exit(0)
+
+
+def _answer(token: str, payload: bytes | None, task: bytes) -> bytes:
+    try:
+        return pickle.dumps(_run_job(token, payload, pickle.loads(task)))
+    except Exception as error:  # a task or a result that cannot be pickled
+        return pickle.dumps(Lost(f"{type(error).__name__}: {error}"))
+
+
+def _end_with(parent: int) -> None:
+    """End this process, whatever it does, when its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(0)
+
+
+class _Cluster(Executor):
+    """Workers of a dask cluster, which are others' to start and to end."""
+
+    away = True
+
+    def __init__(self, cluster: Any) -> None:
+        self.name, self.own = cluster if isinstance(cluster, str) else "of the given client", isinstance(cluster, str)
+        self.client = _connected(cluster) if self.own else cluster
+        self.job: tuple[str, Any] = ("", None)  # token of the latest, and its payload on the cluster
+        try:
+            self.count, self.notes = check_workers(self.client, self.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Keep two tasks a worker on the cluster until all are done."""
+        if job.token != self.job[0]:  # submitted, not scattered: dask makes it again when its worker is gone
+            self.job = job.token, self.client.submit(_itself, job.payload, pure=False)
+        sent = _Sent(self, job.token)
+        places = iter(range(len(tasks)))
+        try:
+            for k in islice(places, 2 * self.count):
+                sent.submit(k, tasks[k])
+            while sent.futures:
+                k, result = sent.next(tasks)
+                yield k, result
+                for k in islice(places, 1):
+                    sent.submit(k, tasks[k])
+        finally:
+            if sent.futures:
+                with suppress(Exception):  # of a connection that is gone
+                    self.client.cancel([*sent.futures.values()], force=True)
+
+    def close(self) -> None:
+        """Leave the cluster; its tasks of ours are dropped."""
+        self.job = ("", None)
+        if self.own:
+            with suppress(Exception):
+                self.client.close()
+
+
+@dataclass(eq=False, slots=True)
+class _Sent:
+    """Tasks that are on a cluster."""
+
+    cluster: _Cluster
+    token: str
+    futures: dict[int, Any] = field(default_factory=dict)
+    tries: dict[int, int] = field(default_factory=dict)
+    done: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
+    since: float | None = None  # when the cluster was found without workers
+
+    def submit(self, k: int, task: Task) -> None:
+        """Send a task."""
+        future = self.cluster.client.submit(_run_job, self.token, self.cluster.job[1], task, pure=False)
+        self.futures[k], self.tries[k] = future, self.tries.get(k, 0) + 1
+        future.add_done_callback(lambda ended: self.done.put((k, ended)))
+
+    def next(self, tasks: Sequence[Task]) -> tuple[int, Any]:
+        """Wait for a task that is done; one whose connection was lost is sent again."""
+        while True:
+            try:
+                k, future = self.done.get(timeout=5.0)
+            except queue.Empty:
+                self._check()
+                continue
+            self.since = None
+            if self.futures.get(k) is not future:
+                continue
+            if future.status == "finished":
+                with suppress(Exception):  # its worker is gone since then
+                    result = future.result(timeout=_PATIENCE)
+                    del self.futures[k]
+                    return k, result
+            if future.status == "error":
+                del self.futures[k]
+                return k, Lost(str(future.exception())[:500])
+            if self.cluster.client.status != "running" or self.tries[k] > RETRIES:
+                raise self._gone("the connection to the scheduler was lost")
+            self.submit(k, tasks[k])
+
+    def _check(self) -> None:
+        """Refuse to wait for ever for workers."""
+        client = self.cluster.client
+        if client.status not in ("running", "connecting"):
+            raise self._gone("the connection to the scheduler was lost")
+        with suppress(Exception):  # a cut link, which may come back
+            self.since = None if client.nthreads() else self.since or time.monotonic()
+        if self.since is not None and time.monotonic() - self.since > _PATIENCE:
+            raise self._gone(f"there were no workers for {_PATIENCE:g} s")
+
+    def _gone(self, what: str) -> ExcitorError:
+        return ExcitorError(
+            f"cluster {self.cluster.name}: {what}; what was finished is kept, and the same command goes on from there"
+        )
+
+
+def _connected(cluster: str) -> Any:
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise ExcitorError(
+            "clusters are reached through dask.distributed, which is not installed: pip install 'excitor[cluster]'"
+        ) from None
+    try:
+        return Client(cluster, timeout=_ANSWERS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise ExcitorError(
+            f"cluster {cluster}: no scheduler answers within {_ANSWERS:g} s ({reason}); check that it runs and that "
+            "this machine reaches it, or leave the cluster out to use this machine"
+        ) from None
+
+
+def check_workers(client: Any, name: str) -> tuple[int, tuple[str, ...]]:
+    """Count a cluster's workers, and describe those whose numbers may differ from this process's.
+
+    ExcitorError where there are none, or one has another version of Excitor or Python.
+    """
+    try:
+        found = client.run(versions)
+    except Exception as error:  # whatever stands in the way of a worker
+        raise ExcitorError(
+            f"cluster {name}: a worker cannot import excitor ({type(error).__name__}: {str(error)[:200]}); install "
+            f"excitor {version('excitor')} there"
+        ) from None
+    if not found:
+        raise ExcitorError(f"cluster {name}: has no workers; start some with: dask worker ADDRESS --nthreads 1")
+    ours, notes = versions(), []
+    for worker, theirs in found.items():
+        if wrong := _differences(ours, theirs, _EXACT):
+            raise ExcitorError(
+                f"cluster {name}: worker {worker} has {wrong}; tasks cannot be exchanged, so install equal versions"
+            )
+        if other := _differences(ours, theirs, tuple(ours)):
+            notes.append(
+                f"cluster {name}: worker {worker} has {other}: its numbers agree with those of this machine to about "
+                "1e-6, not bit for bit, and a search may end in another motion"
+            )
+    return len(found), tuple(notes)
+
+
+def _differences(ours: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> str:
+    other = [f"{key} {theirs.get(key, 'unknown')} (here {ours[key]})" for key in keys if theirs.get(key) != ours[key]]
+    return ", ".join(other)
+
+
+def versions() -> dict[str, str]:
+    """State what decides the bits of results: versions of libraries, and the processor's features that they use."""
+    import llvmlite.binding as llvm
+    import scipy.linalg  # noqa: F401 - its BLAS must be loaded to be found
+    from threadpoolctl import threadpool_info
+
+    features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:8]
+    blas = sorted({str(one.get("architecture")) for one in threadpool_info() if one.get("user_api") == "blas"})
+    found = {name: version(name) for name in ("excitor", "numpy", "scipy", "numba")}
+    found["python"] = ".".join(platform.python_version_tuple()[:2])
+    return found | {"processor": f"{llvm.get_host_cpu_name()}-{features} with BLAS for {' and '.join(blas)}"}
