@@ -89,8 +89,9 @@ def report_page(data: Data) -> str:
 
 def _undetermined(data: Data, sections: Sequence[Data]) -> tuple[list[str], list[str]]:
     """Divide what the data leave open: sentences that name parameters stand with the parameters, not on top."""
-    names = set(re.findall(r"\w+", " ".join(str(row.get("regrouping")) for row in entries(data, "parameters"))))
-    names |= {str(row.get("name")) for key in ("parameters", "standard") for row in entries(data, key)}
+    rows = [*entries(data, "parameters"), *entries(data, "standard")]
+    names = {word for row in rows for word in re.findall(r"\b[A-Z]\w*\d\w*", str(row.get("regrouping")))}
+    names |= {word[0] for row in rows if (word := re.match(r"\w+", str(row.get("name"))))}
     told = entries(subtable(data, "verdict"), "not_told")
     if all(section["name"] != "parameters" for section in sections):
         return [], told

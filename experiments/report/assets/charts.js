@@ -136,7 +136,7 @@ const Marks = (() => {
     draw(g, { edges, values }, sx, sy) {
       values.y.forEach((n, k) => {
         const width = Math.max(1, sx(edges[k + 1]) - sx(edges[k]) - 1);
-        if (n) make('rect', { x: sx(edges[k]), y: sy(n), width, height: sy(0) - sy(n), class: 'bin' }, g);
+        if (n && k + 1 in edges) make('rect', { x: sx(edges[k]), y: sy(n), width, height: sy(0) - sy(n), class: 'bin' }, g);
       });
     },
   };
@@ -210,6 +210,7 @@ const Marks = (() => {
   KINDS.rule = {
     ys: () => [], read: () => null, table: () => [],
     draw(g, { x, y, css, words }, sx, sy, _, [left, top, right, bottom]) {
+      if (!finite(x ?? y)) return;
       if (x === undefined) make('line', { x1: left, x2: right, y1: sy(y), y2: sy(y), class: css ?? 'limit' }, g);
       else make('line', { x1: sx(x), x2: sx(x), y1: top, y2: bottom, class: css ?? 'limit' }, g);
       const late = words && sx(x) + 6.5 * words.length > right;
@@ -269,10 +270,10 @@ const Chart = (() => {
     const figure = html('figure', 'panel', null, box), head = html('figcaption', '', null, figure);
     html('b', '', spec.name, head);
     if (spec.what) html('span', 'what', spec.what, head);
-    const now = html('span', 'now', '', head);
+    const now = html('span', spec.both || spec.wide ? 'now wide' : 'now', '', head);
     if (spec.note) html('span', spec.note.css ?? 'use', spec.note.words, head).title = spec.note.title ?? '';
     const to = x => spec.x.log ? Math.log10(x) : x, span = spec.x.span;
-    const chart = { spec, figure, now, group: spec.link ?? group(span && span.map(to)), tall: [0, 1], to };
+    const chart = { spec, figure, now, group: spec.link ?? group(span && span.map(to)), tall: [0, 1], to, at: null };
     chart.svg = make('svg', { role: 'img', 'aria-label': spec.label ?? spec.name, tabindex: 0 }, figure);
     chart.group.charts.push(chart);
     downloads(chart, html('span', 'save', null, head));
@@ -316,7 +317,7 @@ const Chart = (() => {
     const window_ = make('svg', port, svg);
     row.marks.forEach((mark, k) => KINDS[mark.kind].draw(window_, mark, sx, sy, parts[k], area));
     (row.words || []).forEach(({ words, share, css }) => text(svg, words, right - 3, top + 10 + share * (bottom - top - 16), css, 'end'));
-    const bare = !seen && !row.y.span && row.marks.every(mark => !KINDS[mark.kind].ys(mark).some(finite));
+    const bare = !seen && !Array.isArray(row.y.span) && row.marks.every(mark => !KINDS[mark.kind].ys(mark).some(finite));
     if (bare) text(svg, spec.empty ?? 'no numbers', (left + right) / 2, (top + bottom) / 2 + 4, 'label', 'middle');
     return { row, sy, part, area };
   }
@@ -355,7 +356,6 @@ const Chart = (() => {
     const { rows, now, cursor, spec, to, sx } = chart;
     now.replaceChildren();
     cursor.setAttribute('visibility', x === null || spec.both ? 'hidden' : 'visible');
-    chart.at = x === chart.group.rest ? null : x;
     if (x === null) return;
     cursor.setAttribute('transform', `translate(${sx(x).toFixed(1)} 0)`);
     const found = rows.flatMap(({ row, sy }, k) => {
@@ -368,12 +368,18 @@ const Chart = (() => {
   }
 
   function readAll(chart, x, y = null) {
-    chart.group.charts.forEach(other => read(other, x ?? other.group.rest, y));
+    chart.group.charts.forEach(other => {
+      other.at = x;
+      read(other, x ?? other.group.rest, y);
+    });
   }
 
   function rest(group, x) {
     group.rest = x;
-    group.charts.forEach(chart => read(chart, x));
+    group.charts.forEach(chart => {
+      chart.at = null;
+      read(chart, x);
+    });
   }
 
   // --- zoom and pan
@@ -833,7 +839,7 @@ const Charts = (() => {
     const ticks = rows.map((row, k) => [k, row.name.length > 18 ? `${row.name.slice(0, 17)}…` : row.name, row.taken ? 'row-name taken' : 'row-name']);
     const left = 14 + 6.4 * Math.max(3, ...ticks.map(([, words]) => words.length));
     const y = rows.length ? { span: [rows.length - 0.5, -0.5], ticks } : {};
-    return { name, what, left, ...more, rows: [{ height: Math.max(30, height * rows.length), y, marks: [...marks, { kind: 'whiskers', name, rows, reach: span }] }] };
+    return { name, what, left, wide: true, ...more, rows: [{ height: Math.max(30, height * rows.length), y, marks: [...marks, { kind: 'whiskers', name, rows, reach: span }] }] };
   }
 
   // As wide as most intervals need: one method far off is drawn at the edge.
