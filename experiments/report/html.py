@@ -200,7 +200,7 @@ def correlation_map(names: Sequence[str], C: FloatArray) -> dict[str, Any]:
 
 CHARTS = (
     "In every chart: point, or tap, to read values; drag across to zoom in, then drag to move; double-click for all. "
-    "Two fingers, or the wheel with Ctrl, zoom too; on the keyboard + and −, arrows with Shift, and 0 for all. "
+    "Two fingers, or the wheel with Ctrl, zoom too; on the keyboard plus and minus, arrows with Shift, and 0 for all. "
     "CSV and SVG save a chart's data and picture."
 )
 DIGITS = 5  # of every number that is drawn

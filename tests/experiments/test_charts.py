@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -170,7 +170,7 @@ def test_data_and_picture_are_saved(page, plan, tmp_path):
         np.column_stack([run["time"], np.degrees(run["q"][1])]), rel=1e-4
     )
     name, text = downloaded(page, tmp_path, f"{PANELS} .save button", 2 * 4 + 1)
-    picture = ElementTree.fromstring(text)
+    picture = ET.fromstring(text)
     assert picture.tag.endswith("svg")
     tags = {element.tag.rpartition("}")[2] for element in picture.iter()}
     assert "path" in tags
@@ -208,6 +208,7 @@ def test_the_robot_turns_moves_and_zooms(browser, plan, tmp_path, meshes):
     page.ask("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
     left, top, width, height = page.place("#scene")
     middle = np.array([left + width / 2, top + height / 2])
+    off = lambda x, y: middle + np.array([x, y])  # noqa: E731
     picture = "document.getElementById('scene').toDataURL()"
     seen = [page.run(picture)]
 
@@ -215,15 +216,15 @@ def test_the_robot_turns_moves_and_zooms(browser, plan, tmp_path, meshes):
         seen.append(page.run(picture))
         assert seen[-1] not in seen[:-1], what
 
-    page.drag(middle, middle + [60, 30])
+    page.drag(middle, off(60, 30))
     changed("turned by the mouse")
-    page.drag(middle, middle + [40, 0], shift=True)
+    page.drag(middle, off(40, 0), shift=True)
     changed("moved by the mouse with Shift")
-    page.drag(middle, middle + [0, 30], button="right")
+    page.drag(middle, off(0, 30), button="right")
     changed("moved by the mouse with its right button")
     page.wheel(*middle, -300)
     changed("zoomed by the wheel")
-    page.touch([middle], [middle + [20, 0]], [middle + [50, 10]])
+    page.touch([middle], [off(20, 0)], [off(50, 10)])
     changed("turned by a finger")
     page.touch([middle - 30, middle + 30], [middle - 60, middle + 60])
     changed("zoomed by two fingers")
@@ -296,7 +297,7 @@ def test_hostile_data_are_drawn_as_words(browser, plan, tmp_path):
     page = Page(browser, path.as_uri(), width=390)
     name, text = downloaded(page, tmp_path, f"{PANELS} .save button", 1)
     assert re.fullmatch(r"[\w-]+\.svg", name)
-    assert {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()} <= {
+    assert {element.tag.rpartition("}")[2] for element in ET.fromstring(text).iter()} <= {
         "svg", "rect", "line", "path", "text", "circle", "g",
     }  # fmt: skip
     assert page.said() == []

@@ -230,7 +230,7 @@ const Marks = (() => {
     const k = nearest(mark.x, x), values = Object.values(mark.values).map(list => list[k]).filter(finite);
     if (k === null) return null;
     const mean = values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
-    return { x: mark.x[k], words: [number(mean, 3)], css: mark.css };
+    return { x: mark.x[k], words: [mark.named ? `${mark.name} ${number(mean, 3)}` : number(mean, 3)], css: mark.css };
   }
 
   // Of sorted values the index of the nearest.
@@ -308,7 +308,8 @@ const Chart = (() => {
     const xs = shown.map(u => spec.x.log ? 10 ** u : u);
     const parts = row.marks.map(mark => [Math.max(0, Marks.place(mark.x || [], xs[0]) - 1), Marks.place(mark.x || [], xs[1]) + 1]);
     const seen = Svg.range(row.marks.flatMap((mark, k) => own(mark, ...parts[k])));
-    const whole = typeof row.y.span === 'function' ? row.y.span(seen) : row.y.span ?? Svg.roomy(seen);
+    const wanted = typeof row.y.span === 'function' ? row.y.span(seen) : row.y.span ?? Svg.roomy(seen);
+    const whole = wanted[0] === wanted[1] ? Svg.roomy(wanted) : wanted;
     const to = y => row.y.log ? Math.log10(y) : y, [a, b] = whole.map(to), part = tall.map(s => a + s * (b - a));
     const sy = y => bottom - (to(y) - part[0]) / (part[1] - part[0]) * (bottom - top);
     axes(chart, row, area, part.map(v => row.y.log ? 10 ** v : v), xs, sy, last);
@@ -592,6 +593,16 @@ const Chart = (() => {
     (box.charts || []).forEach(render);
   }
 
+  // Other data in the same chart, at the zoom that was chosen.
+  function renew(chart, spec) {
+    const { whole, shown } = chart.group, chosen = zoomed(chart);
+    chart.spec = spec;
+    chart.group.whole = spec.link.whole;
+    chart.group.shown = chosen ? shown : [...spec.link.whole];
+    if (chosen && shown[0] < spec.link.whole[0]) chart.group.shown = shown.map(u => u + spec.link.whole[0] - whole[0]);
+    render(chart);
+  }
+
   // Draw charts into a box; what was there goes.
   function fill(box, specs) {
     box.replaceChildren();
@@ -599,7 +610,7 @@ const Chart = (() => {
     redraw(box); // once all have their place, and with it their width
   }
 
-  return { group, create, fill, redraw, rest, act: (chart, action) => ACTIONS[action](chart) };
+  return { group, create, fill, redraw, renew, rest, act: (chart, action) => ACTIONS[action](chart) };
 })();
 
 // The charts of the pages, each as a description of what it shows.
@@ -852,10 +863,20 @@ const Charts = (() => {
     return roomy([Math.max(low, middle - half), Math.min(high, middle + half)]);
   }
 
+  // How unusual cycles were, a line for each thing watched; drawn anew by each call, at the zoom that was chosen.
+  function surprise(box, history) {
+    const names = [...new Set(history.flatMap(cycle => Object.keys(cycle.surprise)))], x = history.map(cycle => cycle.cycle);
+    const alarms = history.filter(cycle => cycle.alarm).map(cycle => ({ kind: 'rule', x: cycle.cycle }));
+    const lines = names.map((name, k) => ({ kind: 'line', name, named: true, css: `k-p${k % 5}`, x, values: { y: history.map(cycle => cycle.surprise[name] ?? null) } }));
+    const whole = range(x) ?? [0, 1], spec = { name: 'surprise', link: Chart.group(whole), wide: true, empty: 'still learning what is healthy', x: { span: whole, label: 'cycle' }, rows: [{ height: 220, y: {}, marks: [...alarms, ...lines] }] };
+    if (box.charts) Chart.renew(box.charts[0], spec);
+    else Chart.fill(box, [spec]);
+  }
+
   function nothing(box, words) {
     box.replaceChildren();
     html('p', 'hint', words, box);
   }
 
-  return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest };
+  return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest, surprise };
 })();

@@ -2,7 +2,7 @@
 (() => {
   const find = id => document.getElementById(id), all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const read = id => find(id) ? JSON.parse(find(id).textContent) : null;
-  const [plan, report, compared] = ['plan', 'report', 'compared'].map(read);
+  const [plan, report, compared, live] = ['plan', 'report', 'compared', 'live'].map(read);
   const state = { run: 0, source: 'frames', degrees: true, player: null, width: 0 }, FIRST = 12;
 
   // --- charts by the name of their box; each is drawn when it has a width, and again when that changes
@@ -173,8 +173,59 @@
     if (on) drawAll();
   }
 
+  // --- the live page of a watch asks for what is new, until its server has ended
+
+  async function watch(version) {
+    let data = null;
+    try {
+      const answer = await fetch(`data?token=${live.token}&version=${version}`, { cache: 'no-store' });
+      if (answer.status === 200) data = await answer.json();
+    } catch {
+      find('verdict').className = 'banner unknown';
+      find('state').textContent = 'The watch has ended';
+      return;
+    }
+    if (data) guarded(find('surprise'), () => update(data));
+    setTimeout(watch, 500, data ? data.version : version);
+  }
+
+  function update({ cycles, left_out, learning, parameters, history, alarms, problems }) {
+    const raised = alarms.filter(alarm => !alarm.confirmed).length, calm = !alarms.length;
+    find('verdict').className = `banner ${!calm ? 'no-go' : !cycles || learning.length ? 'unknown' : 'go'}`;
+    find('state').textContent = !calm ? `${raised === 1 ? '1 alarm' : `${raised} alarms`}` : !cycles ? 'Waiting for the first cycle'
+      : learning.length ? `Learning what is healthy: ${learning.join(', ')}` : '✓ As before';
+    find('counts').textContent = `${cycles} ${cycles === 1 ? 'cycle' : 'cycles'}${left_out ? `, ${left_out} of another motion left out` : ''}`;
+    list('alarms', alarms.map(alarm => `${alarm.confirmed ? 'it has stayed: ' : ''}${alarm.sentence}`).reverse());
+    list('problems', problems);
+    find('problems-card').hidden = !problems.length;
+    Charts.surprise(find('surprise'), history);
+    const body = document.querySelector('table.sortable tbody'), rows = new Map([...body.rows].map(row => [row.dataset.name, row]));
+    parameters.forEach(one => fillRow(rows.get(one.name) ?? newRow(body, one.name), one));
+  }
+
+  function list(id, sentences) {
+    find(id).replaceChildren();
+    sentences.forEach(sentence => Svg.html('li', '', sentence, find(id)));
+  }
+
+  function newRow(body, name) {
+    const row = Svg.html('tr', '', null, body);
+    row.dataset.name = name;
+    ['', 'n', 'n', 'n', 'n', 'u'].forEach(css => Svg.html('td', css, '', row));
+    return row;
+  }
+
+  function fillRow(row, { name, value, sigma, model, drift_sigmas: drift, unit }) {
+    [name, value, sigma, model, drift, unit].forEach((x, k) => {
+      row.cells[k].textContent = typeof x === 'number' ? Svg.number(x, k === 4 ? 2 : 4) : x ?? '–';
+      if (k > 0 && k < 5) row.cells[k].dataset.number = x ?? '';
+    });
+    row.className = Math.abs(drift) > 3 ? 'beyond' : '';
+  }
+
   function start() {
     all('table.sortable').forEach(sortable);
+    if (live) watch(0);
     if (!plan && !report && !compared) return;
     all('#tabs button').forEach(button => button.addEventListener('click', () => choose(Number(button.dataset.run))));
     all('#zoom button').forEach(button => button.addEventListener('click', () => zoomRun(button.dataset.zoom)));
