@@ -741,6 +741,9 @@ def watch(
     lines: Annotated[
         bool, typer.Option("--lines", help="Print one JSON object a cycle as they come, the summary as the last.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show it on a live page of this computer; its address is printed.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Watch once, and print one JSON object and nothing else.")
     ] = False,
@@ -754,12 +757,13 @@ def watch(
     \b
     Examples:
       excitor watch my-cell --log /data/robot/today.csv
+      excitor watch my-cell --serve
       excitor watch my-cell --log /data/robot --once --json
     """
     from excitor.experiments.verbs.watch import run_watch
 
     announce_compilation()
-    if code := run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines):
+    if code := run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines, serve=serve):
         raise typer.Exit(code)
 
 

@@ -85,6 +85,83 @@ class Browser:
         os.close(self._from)
 
 
+class Page:
+    """A page that is used as a person would: by mouse, fingers and keys."""
+
+    def __init__(self, browser, url, width=1280, height=900):
+        self.browser = browser
+        browser.events.clear()
+        self._target = browser.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = browser.ask("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.ask("Page.navigate", url=url)
+        browser.await_event("Page.loadEventFired")
+        self.run("0")
+
+    def ask(self, method, **params):
+        return self.browser.ask(method, self._session, **params)
+
+    def run(self, expression):
+        """Return the value of an expression, once the page has drawn what it was to draw."""
+        rest = "await new Promise(done => setTimeout(done, 120));"
+        found = self.ask(
+            "Runtime.evaluate", expression=f"(async () => {{ {rest} return {expression}; }})()", awaitPromise=True,
+            returnByValue=True,
+        )  # fmt: skip
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def place(self, selector, index=0):
+        """Bring an element into view; return its left, top, width and height."""
+        one = f"document.querySelectorAll({json.dumps(selector)})[{index}]"
+        self.run(f"{one}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+        return self.run(f"(b => [b.left, b.top, b.width, b.height])({one}.getBoundingClientRect())")
+
+    def mouse(self, kind, x, y, button="none", buttons=0, **more):
+        kind = f"mouse{kind}"
+        self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, **more)
+
+    def drag(self, start, end, button="left", shift=False):
+        held, keys = {"left": 1, "right": 2}[button], {"modifiers": 8 if shift else 0}
+        self.mouse("Moved", *start, **keys)
+        self.mouse("Pressed", *start, button, held, clickCount=1, **keys)
+        for k in range(1, 6):
+            self.mouse("Moved", *(a + k / 5 * (b - a) for a, b in zip(start, end, strict=True)), button, held, **keys)
+        self.mouse("Released", *end, button, 0, clickCount=1, **keys)
+
+    def click(self, x, y, times=1):
+        for count in range(1, times + 1):
+            self.mouse("Pressed", x, y, "left", 1, clickCount=count)
+            self.mouse("Released", x, y, "left", 0, clickCount=count)
+
+    def wheel(self, x, y, delta, ctrl=True):
+        self.mouse("Wheel", x, y, deltaX=0, deltaY=delta, modifiers=2 if ctrl else 0)
+
+    def key(self, key, shift=False):
+        text = {"text": key} if len(key) == 1 else {}
+        for kind in ("keyDown", "keyUp"):
+            more = text if kind == "keyDown" else {}
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0, **more)
+
+    def touch(self, *moments):
+        """Put fingers down at the places of the first moment, move them to those of the others, and lift them."""
+        for k, moment in enumerate(moments):
+            points = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(moment)]
+            self.ask("Input.dispatchTouchEvent", type="touchMove" if k else "touchStart", touchPoints=points)
+        self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def said(self):
+        """What the page wrote to the console."""
+        self.run("0")
+        loud = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [event["params"] for event in self.browser.events if event.get("method") in loud]
+
+    def close(self):
+        self.browser.ask("Target.closeTarget", targetId=self._target)
+
+
 # open what is folded, press what can be pressed, look at every part; then say what has come of it
 USE = """
 (async () => {

@@ -351,4 +351,4 @@ def fleet_page(data: Mapping[str, Any], links: Mapping[str, str]) -> str:
     order = ("outlier", "refused", "unusable", "drift", "not compared", "good")
     arms = sorted(data["arms"], key=lambda one: (order.index(one["verdict"]), -abs(one["sigmas"] or 0.0)))
     context = {**data, "arms": [one | {"link": links.get(one["arm"], "")} for one in arms], "version": ""}
-    return page("fleet.html", context, scripts=("tables.js", "comparison.js"), styles=("report.css",))
+    return page("fleet.html", context, scripts=("page.js",), styles=("report.css",))

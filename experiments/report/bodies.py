@@ -36,6 +36,7 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
         "run": evidence.shown.samples.run,
         "base_capsules": html.base_capsules(robot),
         "capsules": html.moving_capsules(robot),
+        "hulls": html.hulls(robot),
         "frames": motion_frames(evidence, links),
     }
 
@@ -122,4 +123,5 @@ def bodies_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
         "run": bodies["run"],
         "links": links,
         "known_by": KNOWN_BY,
+        "has_hulls": any(html.entries(bodies, "hulls")),
     }

@@ -109,7 +109,7 @@ def comparison_page(result: Mapping[str, Any]) -> str:
         for row in result["parameters"]
     ]
     context = {**result, "first": first, "second": second, "parameters": rows, "version": ""}
-    return page("comparison.html", context, scripts=("tables.js", "comparison.js"), styles=("report.css",))
+    return page("comparison.html", context, scripts=("page.js",), styles=("report.css",))
 
 
 def write_comparison(folder: Path, result: Mapping[str, Any]) -> Path:

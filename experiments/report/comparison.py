@@ -12,7 +12,7 @@ from excitor.identify.validate import Errors
 from excitor.robots.arrays import finite, picked, plain
 from excitor.robots.base import base_parameters, regroupings
 
-SCRIPTS = ("svg.js", "tables.js", "forest.js", "error_bars.js", "compare.js")
+SCRIPTS = ("charts.js", "page.js")
 
 
 def compare_page(data: Mapping[str, Any]) -> str:

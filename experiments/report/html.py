@@ -36,9 +36,7 @@ def text(name: str) -> str:
     return files(ASSETS).joinpath(name).read_text(encoding="utf-8")
 
 
-SHARED_SCRIPTS = tuple(
-    f"{name}.js" for name in ("camera", "raster", "zones", "scene", "svg", "orbit", "tables", "matrix_charts")
-)
+SCRIPTS = ("charts.js", "scene.js", "page.js")  # of pages with a robot in motion
 
 
 def page(
@@ -78,7 +76,7 @@ def environment() -> "Environment":
     del made.filters["safe"]
     made.filters.update(show=show, percent=percent, beside=beside, unit=unit_words)
     made.filters.update(tier=tier, bar=bar, numeric=_numeric)
-    made.globals.update(zip=zip, NONE=NONE)
+    made.globals.update(zip=zip, NONE=NONE, CHARTS=CHARTS)
     macros = vars(made.get_template("macros.html").module)
     made.globals.update({name: macro for name, macro in macros.items() if not name.startswith("_")})
     return made
@@ -114,7 +112,9 @@ STICK = 0.02  # m: radius that links are drawn with where a robot states no caps
 def base_capsules(robot: Robot) -> list[dict[str, Any]]:
     """List the capsules that stand still."""
     return [
-        {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius} | _origin(capsule)
+        {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius}
+        | _origin(capsule)
+        | (hull(capsule) or {})
         for capsule in robot.capsules
         if capsule.link < 0
     ]
@@ -127,6 +127,39 @@ def moving_capsules(robot: Robot) -> list[dict[str, Any]]:
         for capsule in robot.capsules
         if capsule.link >= 0
     ] or [{"link": name, "radius": STICK} for name in robot.mechanism.link_names]
+
+
+MOST_CORNERS = 400  # of a hull that is drawn
+
+
+def hulls(robot: Robot) -> list[dict[str, Any] | None]:
+    """List what the moving capsules contain, in their order: hulls of parts of meshes; None where that is not known."""
+    links = _drawn_links(robot)
+    moving = [(capsule, hull(capsule)) for capsule in robot.capsules if capsule.link >= 0]
+    return [found and found | {"pose": links.index(capsule.link)} for capsule, found in moving] if links else []
+
+
+def hull(capsule: Capsule) -> dict[str, Any] | None:
+    """Triangles of the convex hull of what a capsule contains, in tenths of a millimetre of its link's frame."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        corners = capsule.corners
+        step = 1.0 / GRID
+        while len(corners) > MOST_CORNERS:
+            step *= 2.0
+            corners = np.unique(np.round(capsule.corners / step), axis=0) * step
+        found = ConvexHull(corners)
+    except (QhullError, ValueError):  # none, or flat
+        return None
+    used, faces = np.unique(found.simplices, return_inverse=True)
+    points = np.rint(corners[used] * GRID).astype(np.int64)
+    return {"points": points.ravel().tolist(), "faces": faces.ravel().tolist()}
+
+
+def _drawn_links(robot: Robot) -> list[int]:
+    """List the links that have hulls."""
+    return sorted({capsule.link for capsule in robot.capsules if capsule.link >= 0 and len(capsule.corners)})
 
 
 def _origin(capsule: Capsule) -> dict[str, bool]:
@@ -145,7 +178,9 @@ def frames(robot: Robot, time: FloatArray, q: FloatArray) -> dict[str, Any]:
     if not capsules:
         ends = _skeleton(poses)
     tool = frame_pose(robot, q)[:, :3, 3]
-    return {"time": time.tolist(), "capsules": ends.tolist(), "tool": tool.tolist()}
+    placed = {"time": time.tolist(), "capsules": ends.tolist(), "tool": tool.tolist()}
+    links = _drawn_links(robot)
+    return placed | ({"poses": poses[:, links, :3, :].reshape(len(q), -1).tolist()} if links else {})
 
 
 def _skeleton(poses: FloatArray) -> FloatArray:
@@ -163,6 +198,11 @@ def correlation_map(names: Sequence[str], C: FloatArray) -> dict[str, Any]:
     return {"names": list(names[:MAPPED]), "matrix": np.round(C[:MAPPED, :MAPPED], 3).tolist()}
 
 
+CHARTS = (
+    "In every chart: point, or tap, to read values; drag across to zoom in, then drag to move; double-click for all. "
+    "Two fingers, or the wheel with Ctrl, zoom too; on the keyboard plus and minus, arrows with Shift, and 0 for all. "
+    "CSV and SVG save a chart's data and picture."
+)
 DIGITS = 5  # of every number that is drawn
 GRID = 1e4  # positions of bodies are whole tenths of a millimetre
 
@@ -193,9 +233,14 @@ def compact(value: Any) -> Any:
 
 
 def frame_data(frames: Mapping[str, Any]) -> dict[str, Any]:
-    """Write where the bodies are: capsules (n_frames, 6 n_capsules) and tool (n_frames, 3), tenths of a millimetre."""
+    """Write where the bodies are, in tenths of a millimetre.
+
+    Capsules (n_frames, 6 n_capsules), tool (n_frames, 3) and, where links have hulls, poses: rows of their transforms,
+    (n_frames, 12 n_links).
+    """
     capsules, tool = compact(entries(frames, "capsules")), compact(entries(frames, "tool"))
-    return {
+    poses = [[_on_grid(x) for x in compact(frame)] for frame in entries(frames, "poses")]
+    return ({"poses": poses} if poses else {}) | {
         "time": entries(frames, "time"),
         "capsules": [[_on_grid(x) for ends in frame for x in ends] for frame in capsules],
         "tool": [[_on_grid(x) for x in point] for point in tool],

@@ -8,7 +8,7 @@ as markup.
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html.parser import HTMLParser
@@ -19,15 +19,13 @@ from markupsafe import Markup
 from excitor.experiments.report import campaign, parameters
 from excitor.experiments.report.bodies import bodies_context
 from excitor.experiments.report.fit import errors_context, residuals_context, runs_context, split_context
-from excitor.experiments.report.html import SHARED_SCRIPTS, Data, entries, environment, page, seen, subtable, text
+from excitor.experiments.report.html import SCRIPTS, Data, entries, environment, page, seen, subtable, text
 from excitor.experiments.report.open_loop import open_loop_context
 from excitor.robots.errors import ExcitorError
 from excitor.robots.plugins import Members
 
 if TYPE_CHECKING:
     from jinja2 import Template
-
-SCRIPTS = ("ellipsoids.js", "time_plots.js", "residual_charts.js", "viewer.js", "report.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,29 @@ SECTIONS: Members[Section] = Members(
 
 def report_page(data: Data) -> str:
     """Write a report, given as in report.json, as one HTML page."""
+    sections = [section for name in SECTIONS if (section := shown(name, data)) is not None]
     context = {
         "name": data.get("name", ""),
         "robot": subtable(data, "robot").get("title", ""),
         "version": subtable(data, "provenance").get("excitor", ""),
         "verdict": subtable(data, "verdict"),
         "remarks": [finding["sentence"] for finding in entries(data, "findings") if finding["level"] != "doubtful"],
-        "sections": [section for name in SECTIONS if (section := shown(name, data)) is not None],
+        **dict(zip(("open_named", "open_plain"), _undetermined(data, sections), strict=True)),
+        "sections": sections,
     }
-    scripts = (*SHARED_SCRIPTS, *SCRIPTS)
-    return page("report.html", context, scripts=scripts, styles=("report.css",), data=("report", drawn(data)))
+    return page("report.html", context, scripts=SCRIPTS, styles=("report.css",), data=("report", drawn(data)))
+
+
+def _undetermined(data: Data, sections: Sequence[Data]) -> tuple[list[str], list[str]]:
+    """Divide what the data leave open: sentences that name parameters stand with the parameters, not on top."""
+    rows = [*entries(data, "parameters"), *entries(data, "standard")]
+    names = {word for row in rows for word in re.findall(r"\b[A-Z]\w*\d\w*", str(row.get("regrouping")))}
+    names |= {word[0] for row in rows if (word := re.match(r"\w+", str(row.get("name"))))}
+    told = entries(subtable(data, "verdict"), "not_told")
+    if all(section["name"] != "parameters" for section in sections):
+        return [], told
+    named = [sentence for sentence in told if names.intersection(re.findall(r"\w+", str(sentence)))]
+    return named, [sentence for sentence in told if sentence not in named]
 
 
 def shown(name: str, data: Data) -> Data | None:
@@ -148,7 +159,7 @@ def drawn(data: Data) -> dict[str, Any]:
         "spectrum": entries(subtable(data, "spectrum"), "values"),
         "correlation": subtable(data, "correlation"),
         "residuals": entries(data, "residuals"),
-        "bodies": {key: bodies.get(key) for key in ("links", "base_capsules", "capsules", "frames")},
+        "bodies": {key: bodies.get(key) for key in ("links", "base_capsules", "capsules", "hulls", "frames")},
     }
 
 

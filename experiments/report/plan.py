@@ -33,7 +33,6 @@ def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-SCRIPTS = ("motion_charts.js", "search_charts.js", "page.js")
 UNTITLED = "unnamed"
 
 
@@ -43,6 +42,7 @@ def plan_page(plan: Mapping[str, Any]) -> str:
         **_head(plan),
         "runs": [_run(run, number) for number, run in enumerate(html.entries(plan, "runs"))],
         "forecast": _forecast(plan),
+        "has_hulls": any(html.entries(plan, "hulls")),
         "has_pareto": bool(html.entries(plan, "pareto")),
         "zones": [
             {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")}
@@ -51,7 +51,7 @@ def plan_page(plan: Mapping[str, Any]) -> str:
         "campaign_text": _string(plan.get("campaign_text")),
         "periods": periods,
     }
-    return html.page("plan.html", context, scripts=(*html.SHARED_SCRIPTS, *SCRIPTS), data=("plan", _data(plan)))
+    return html.page("plan.html", context, scripts=html.SCRIPTS, data=("plan", _data(plan)))
 
 
 def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
         "joints": [_string(name) for name in html.entries(robot, "joints")],
         "units": [_string(unit) for unit in html.entries(robot, "units")],
         "zones": html.entries(plan, "zones"),
-        "base_capsules": html.entries(plan, "base_capsules"),
+        **{key: html.entries(plan, key) for key in ("base_capsules", "hulls")},
         "runs": [motion_data(run) for run in html.entries(plan, "runs")],
         "pareto": html.entries(plan, "pareto"),
     }
@@ -215,6 +215,7 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
             for zone in (scene.zones if scene is not None else ())
         ],
         "base_capsules": html.base_capsules(robot),
+        "hulls": html.hulls(robot),
         "runs": [
             *(_run_data(setup, run) for run in designed.searched if run.plan.same_as is None),
             *(_run_data(setup, run) for run in designed.slow),

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.verbs.printing import COMPACT, echo_progress, table
+from excitor.experiments.watch.live import LivePage
 from excitor.experiments.watch.session import (
     MOST_ALARMS,
     CycleReport,
@@ -50,8 +51,10 @@ NOTABLE = 3.0  # sigmas
 class Screen:
     """Shows cycles as they come: a table on a terminal, JSON lines where asked, else sentences."""
 
-    def __init__(self, session: Session, tell: Tell, *, lines: bool = False, live: bool = False) -> None:
-        self.session, self.tell, self.lines = session, tell, lines
+    def __init__(
+        self, session: Session, tell: Tell, *, lines: bool = False, live: bool = False, page: LivePage | None = None
+    ) -> None:
+        self.session, self.tell, self.lines, self.page = session, tell, lines, page
         self.live: Live | None = None
         if live and not lines:
             self.live = Live(watch_table(session, MOST_ROWS), transient=True, auto_refresh=False)
@@ -61,6 +64,8 @@ class Screen:
         if self.lines:
             sys.stdout.write(json.dumps(cycle_data(self.session.basis, report), allow_nan=False) + "\n")
             sys.stdout.flush()
+        if self.page is not None:
+            self.page.cycle(self.session, report)
         verdict = report.verdict
         if verdict.alarms or verdict.confirmed:
             words = "ALARM at" if verdict.alarms else "it has stayed:"
@@ -68,8 +73,10 @@ class Screen:
         elif verdict.passed:
             self.tell(f"cycle {report.cycle} is as before the alarm")
 
-    def refresh(self) -> None:
-        """Draw the table anew."""
+    def refresh(self, problems: list[str]) -> None:
+        """Draw the table and the page anew."""
+        if self.page is not None:
+            self.page.update(self.session, problems)
         if self.live is not None:
             self.live.update(watch_table(self.session, MOST_ROWS), refresh=True)
 
@@ -82,18 +89,24 @@ def run_watch(
     interval: float = 1.0,
     as_json: bool = False,
     lines: bool = False,
+    serve: bool = False,
     tell: Tell = echo_progress,
 ) -> int:
     """Watch until interrupted, or `once` the existing logs; return the exit code.
 
     `as_json` prints one JSON object at the end, and watches once; `lines` prints one a cycle as they come, and the
-    summary as the last one. 1 where, watching once, an alarm was raised or a log could not be used.
+    summary as the last one; `serve` shows them on a page. 1 where, watching once, an alarm was raised or a log could
+    not be used.
     """
     if not 0.0 < interval <= 86400.0:
         raise ExcitorError(f"interval is {interval:g} s, expected a time above 0 and at most a day")
     once = once or (as_json and not lines)
+    if serve and once:
+        raise ExcitorError("--serve shows a watch while it lasts: leave out --once and --json")
     live = sys.stdout.isatty() and not as_json
-    session, seen, data = watch_logs(folder, log, tell=tell, once=once, interval=interval, lines=lines, live=live)
+    session, seen, data = watch_logs(
+        folder, log, tell=tell, once=once, interval=interval, serve=serve, lines=lines, live=live
+    )
     if lines or as_json:
         print(json.dumps(data, indent=None if lines else 2, allow_nan=False))
     else:
@@ -102,7 +115,7 @@ def run_watch(
 
 
 def watch_logs(
-    folder: Path, log: Path | None, *, tell: Tell, once: bool, interval: float = 1.0, **shown: bool
+    folder: Path, log: Path | None, *, tell: Tell, once: bool, interval: float = 1.0, serve: bool = False, **shown: bool
 ) -> tuple[Session, WatchTotals, dict[str, Any]]:
     """Watch until interrupted, or `once` what is there, `shown` as on a `Screen`; the last is the summary."""
     campaign = open_campaign(folder)
@@ -111,8 +124,11 @@ def watch_logs(
         tell(note)
     source = open_source(campaign, log, before)
     seen = WatchTotals()
-    screen = Screen(session, tell, **shown)
-    with screen.live or nullcontext():
+    page = LivePage(session) if serve else None
+    screen = Screen(session, tell, page=page, **shown)
+    with screen.live or nullcontext(), page or nullcontext():
+        if page is not None:
+            tell(f"live page, on this computer only: {page.address}")
         try:
             _watch(session, source, screen, seen, once=once, interval=interval)
         except KeyboardInterrupt:
@@ -126,7 +142,7 @@ def _watch(session: Session, source: Source, screen: Screen, seen: WatchTotals, 
     """Poll the source repeatedly."""
     for looks in count(1):
         _look(session, source, screen, seen)
-        screen.refresh()
+        screen.refresh(seen.problems)
         if once and (looks > 1 or not source.waits):
             return
         time.sleep(interval)

@@ -1,182 +1,38 @@
-// What happens on the page: which run is shown, where its time stands, what plays.
+// What happens on a page: tables sort, runs are chosen, charts are drawn from the page's data when they are first seen.
 (() => {
-  const plan = JSON.parse(document.getElementById('plan').textContent);
   const find = id => document.getElementById(id), all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const state = { run: 0, source: 'frames', t: 0, speed: 1, playing: false, degrees: true, last: null, cursors: new Map(), widths: new Map() };
-  let scene = null;
+  const read = id => find(id) ? JSON.parse(find(id).textContent) : null;
+  const [plan, report, compared, live] = ['plan', 'report', 'compared', 'live'].map(read);
+  const state = { run: 0, source: 'frames', degrees: true, player: null, width: 0 }, FIRST = 12;
 
-  function start() {
-    sortableTables();
-    drawn('pareto-charts', box => SearchCharts.pareto(box, plan.pareto, box.clientWidth, find('pareto-hover')));
-    if (!plan.runs.length) return;
-    scene = Scene.create(find('scene'), plan);
-    all('#tabs button').forEach(button => button.addEventListener('click', () => choose(Number(button.dataset.run))));
-    controls();
-    orbit(find('scene'));
-    choose(0);
-    new ResizeObserver(() => requestAnimationFrame(() => (buildCharts(state.run), picture()))).observe(document.querySelector('.stage'));
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => picture());
-    addEventListener('beforeprint', () => print(true));
-    addEventListener('afterprint', () => print(false));
-  }
+  // --- charts by the name of their box; each is drawn when it has a width, and again when that changes
 
-  function run() {
-    return plan.runs[state.run];
-  }
+  const CHARTS = {
+    motion: (box, run) => Charts.motion(box, plan.runs[run], plan, { degrees: state.degrees, seek: seekFromChart }),
+    history: (box, run) => Charts.history(box, plan.runs[run].history),
+    pareto: box => Charts.pareto(box, plan.pareto),
+    spectrum: (box, run) => Charts.spectrum(box, report ? report.spectrum : plan.runs[run].spectrum),
+    correlation: (box, run) => Charts.correlation(box, report ? report.correlation : plan.runs[run].correlation),
+    'correlation-worst': (box, run) => Charts.worstPairs(box, report ? report.correlation : plan.runs[run].correlation),
+    run: (box, run) => runPlots(box, report.runs[run]),
+    split: box => splitPlots(box, report.split),
+    residuals: box => Charts.residuals(box, report.residuals[box.dataset.entry], report.robot),
+    'open-loop': box => openLoop(box, report.open_loop.runs[box.dataset.entry]),
+    errors: box => Charts.errors(box, compared),
+    forest: box => Charts.forest(box, ranked().slice(0, compared.parameters.length > FIRST ? FIRST : undefined), compared.chosen),
+    'forest-rest': box => Charts.forest(box, compared.parameters, compared.chosen),
+  };
 
-  function frames() {
-    return run()[state.source] || { time: [], capsules: [], tool: [] };
-  }
-
-  // First and last moment of what is shown.
-  function span() {
-    const time = state.source === 'frames' && (run().time || []).length ? run().time : frames().time;
-    return Svg.range(time) || [0, 1];
-  }
-
-  function choose(index) {
-    state.run = index;
-    all('#tabs button').forEach(button => button.setAttribute('aria-selected', String(Number(button.dataset.run) === index)));
-    all('.run-facts, .run-body').forEach(part => part.hidden = Number(part.dataset.run) !== index);
-    find('sources').hidden = !(run().approach && run().frames);
-    buildCharts(index);
-    source(run().frames || !run().approach ? 'frames' : 'approach');
-  }
-
-  function source(name) {
-    state.source = name;
-    all('#sources button').forEach(button => button.classList.toggle('on', button.dataset.source === name));
-    Scene.show(scene, frames(), run().capsules);
-    find('viewer').classList.toggle('empty', !frames().time.length);
-    phaseBar();
-    seek(span()[0]);
-    find('scene-note').textContent = (frames().time.length ? '' : 'This run comes without a motion to show. ') + (scene.step ? `Floor grid ${Svg.number(scene.step)} m` : '');
-  }
-
-  function seek(t) {
-    const [from, to] = span();
-    state.t = Math.min(to, Math.max(from, t));
-    find('scrub').value = String(1000 * (state.t - from) / (to - from || 1));
-    find('clock').textContent = `${state.t.toFixed(2)} s of ${to.toFixed(2)} s`;
-    const phase = state.source === 'frames' ? (run().phases || []).find(p => state.t >= p.start && state.t < p.end) ?? (run().phases || []).at(-1) : { name: 'way from home to start' };
-    find('phase').textContent = phase ? phase.name : '';
-    if (state.source === 'frames') (state.cursors.get(state.run) || (() => {}))(state.t);
-    picture();
-  }
-
-  function seekFromChart(t) {
-    if (state.source !== 'frames' && run().frames) source('frames');
-    seek(t);
-  }
-
-  function picture() {
-    Scene.draw(scene, state.t, state.playing || state.dragging);
-  }
-
-  function play(on) {
-    state.playing = on;
-    find('play').textContent = on ? '❚❚ Pause' : '▶ Play';
-    if (on && state.t >= span()[1]) seek(span()[0]);
-    state.last = null;
-    if (on) requestAnimationFrame(tick);
-    else picture();
-  }
-
-  function tick(now) {
-    if (!state.playing) return;
-    const passed = state.last === null ? 0 : Math.min(0.1, (now - state.last) / 1000);
-    state.last = now;
-    seek(state.t + passed * state.speed);
-    if (state.t >= span()[1]) play(false);
-    else requestAnimationFrame(tick);
-  }
-
-  function phaseBar() {
-    const box = find('phase-bar'), [from, to] = span();
-    box.replaceChildren();
-    if (state.source !== 'frames') return;
-    for (const phase of run().phases || []) {
-      if (!(phase.end > phase.start)) continue;
-      const part = Svg.html('button', phase.name === 'measured' ? 'measured' : '', phase.name, box);
-      part.type = 'button';
-      part.style.left = `${100 * (phase.start - from) / (to - from)}%`;
-      part.style.width = `${100 * (phase.end - phase.start) / (to - from)}%`;
-      part.title = `${phase.name}: ${Svg.number(phase.start)} to ${Svg.number(phase.end)} s`;
-      part.addEventListener('click', () => seek(phase.start));
-      if (part.scrollWidth > part.clientWidth + 1) part.textContent = '';
-    }
-  }
-
-  function controls() {
-    find('play').addEventListener('click', () => play(!state.playing));
-    find('scrub').addEventListener('input', event => {
-      const [from, to] = span();
-      seek(from + (to - from) * event.target.value / 1000);
+  function drawAll() {
+    all('[data-chart]').forEach(box => {
+      const width = box.clientWidth, drawn = Number(box.dataset.drawn || 0);
+      if (!width || width === drawn) return;
+      box.dataset.drawn = width;
+      const fixed = ['correlation', 'residuals'].includes(box.dataset.chart);
+      if (drawn && box.charts && !fixed) return guarded(box, () => Chart.redraw(box)); // keeps what was zoomed
+      guarded(box, () => CHARTS[box.dataset.chart](box, Number(box.closest('.run-body')?.dataset.run ?? 0)));
     });
-    choice('#speeds button', button => state.speed = Number(button.dataset.speed), '1');
-    choice('#views button', button => (Camera.look(scene.camera, button.dataset.view), picture()), '3d');
-    all('#sources button').forEach(button => button.addEventListener('click', () => source(button.dataset.source)));
-    all('.units button').forEach(button => button.addEventListener('click', () => angles(button.dataset.angle === 'deg')));
-    angles(true);
-    // a button that was clicked must not keep the space bar to itself
-    addEventListener('click', event => event.detail > 0 && event.target.closest('button')?.blur());
-    addEventListener('keydown', event => {
-      if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT|BUTTON)$/.test(event.target.tagName) && event.target.id !== 'scrub') return;
-      const [from, to] = span();
-      if (event.key === ' ') play(!state.playing);
-      else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') seek(state.t + (event.key === 'ArrowRight' ? 1 : -1) * (to - from) / 200);
-      else return;
-      event.preventDefault();
-    });
-  }
-
-  function choice(selector, act, first) {
-    const buttons = all(selector);
-    buttons.forEach(button => button.addEventListener('click', () => {
-      buttons.forEach(other => other.classList.toggle('on', other === button));
-      act(button);
-    }));
-    buttons.forEach(button => button.classList.toggle('on', Object.values(button.dataset)[0] === first));
-  }
-
-  function angles(degrees) {
-    state.degrees = degrees;
-    all('.units button').forEach(button => button.classList.toggle('on', (button.dataset.angle === 'deg') === degrees));
-    state.widths.clear();
-    if (state.cursors.size) buildCharts(state.run);
-    if (state.cursors.size) seek(state.t);
-  }
-
-  function orbit(canvas) {
-    Orbit.attach(canvas, scene.camera, {
-      redraw: picture,
-      dragging: on => state.dragging = on,
-      turned: () => all('#views button').forEach(button => button.classList.remove('on')),
-    });
-    canvas.addEventListener('dblclick', () => find('views').firstElementChild.click());
-  }
-
-  // Charts of a run are built when it is first shown, and again when the page changes its width.
-  function buildCharts(index) {
-    const body = document.querySelector(`.run-body[data-run="${index}"]`), data = plan.runs[index];
-    const width = body.clientWidth;
-    if (!width || state.widths.get(index) === width) return;
-    state.widths.set(index, width);
-    const chart = (name, draw) => {
-      const box = body.querySelector(`[data-chart="${name}"]`);
-      if (box) guarded(box, () => draw(box));
-    };
-    chart('motion', box => state.cursors.set(index, MotionCharts.build(box, data, plan, { width: box.clientWidth, degrees: state.degrees, seek: seekFromChart })));
-    chart('history', box => SearchCharts.history(box, data.history, box.clientWidth));
-    chart('spectrum', box => MatrixCharts.spectrum(box, data.spectrum, box.clientWidth));
-    chart('correlation', box => MatrixCharts.correlation(box, data.correlation, box.clientWidth, body.querySelector('[data-chart="correlation-hover"]')));
-    chart('correlation-worst', box => MatrixCharts.worstPairs(box, data.correlation));
-    if (index === state.run && state.source === 'frames') (state.cursors.get(index) || (() => {}))(state.t);
-  }
-
-  function drawn(id, draw) {
-    const box = find(id);
-    if (box) guarded(box, () => draw(box));
+    if (plan && state.player) cursor(state.player.t);
   }
 
   // One chart that cannot be drawn must not take the page with it; the reason goes to the console.
@@ -185,19 +41,223 @@
       draw();
     } catch (error) {
       box.replaceChildren();
-      Svg.html('p', 'hint failed', 'This picture could not be drawn from the numbers in this plan.', box);
+      Svg.html('p', 'hint failed', 'This picture could not be drawn from the numbers of this page.', box);
       console.error(error);
     }
   }
 
-  function print(on) {
-    all('.run-body').forEach(body => body.hidden = !on && Number(body.dataset.run) !== state.run);
-    if (on) plan.runs.forEach((_, index) => buildCharts(index));
+  function runPlots(box, run) {
+    const rows = joint => [
+      { height: 120, curves: ['measured', 'predicted'].map(kind => ({ kind, data: joint[kind] })) },
+      { height: 56, curves: [{ kind: 'residual', data: joint.residual }] },
+    ];
+    Charts.time(box, run.time, run.joints.map((joint, k) => panel(k, report.robot.torque_units[k], rows(joint))), run.static ? 'pose' : 's');
   }
 
-  // two rows of headings: the columns below "standard deviation" and "relative deviation" come after the third
-  function sortableTables() {
-    all('table.sortable').forEach(table => Tables.sortable(table, [0, 1, 2, 8, 9, 3, 4, 5, 6]));
+  function splitPlots(box, split) {
+    const parts = joint => Object.values(joint.parts).map((data, part) => ({ kind: `p${part}`, data }));
+    const rows = joint => [{ height: 150, curves: [{ kind: 'measured', data: joint.measured }, ...parts(joint)] }];
+    const panels = (split.joints || []).map((joint, k) => panel(k, report.robot.torque_units[k], rows(joint)));
+    Charts.time(box, split.time || [], panels, split.static ? 'pose' : 's');
+  }
+
+  function openLoop(box, run) {
+    const curves = joint => [{ kind: 'measured', data: joint.measured }, { kind: 'predicted', data: joint.simulated }];
+    const panels = run.joints.map((joint, k) => panel(k, report.open_loop.units[k], [{ height: 120, curves: curves(joint) }]));
+    Charts.time(box, run.time || [], panels, 's');
+  }
+
+  function panel(k, unit, rows) {
+    return { name: report.robot.joints[k], unit, rows };
+  }
+
+  function ranked() {
+    const { parameters } = compared;
+    return parameters.length > FIRST ? [...parameters].sort((a, b) => b.contradictions - a.contradictions) : parameters;
+  }
+
+  // --- runs
+
+  function choose(index) {
+    state.run = index;
+    all('#tabs button').forEach(button => button.setAttribute('aria-selected', String(Number(button.dataset.run) === index)));
+    all('.run-facts, .run-body').forEach(part => part.hidden = Number(part.dataset.run) !== index);
+    drawAll();
+    if (!plan) return;
+    const run = plan.runs[index];
+    find('sources').hidden = !(run.approach && run.frames);
+    source(run.frames || !run.approach ? 'frames' : 'approach');
+  }
+
+  function zoomRun(action) {
+    const box = document.querySelector(`.run-body[data-run="${state.run}"] [data-chart="run"]`);
+    if (box?.charts?.length) Chart.act(box.charts[0], action);
+  }
+
+  // --- the plan's robot in motion: the run, or the way from home to its start
+
+  function source(name) {
+    const run = plan.runs[state.run], { player } = state, shown = run[name] || { time: [], capsules: [], tool: [] };
+    state.source = name;
+    all('#sources button').forEach(button => button.classList.toggle('on', button.dataset.source === name));
+    player.show(shown, run.capsules, name === 'frames' && (run.time || []).length ? Svg.range(run.time) : null);
+    phaseBar(run);
+    player.seek(player.span[0]);
+    const grid = player.scene.step ? `Floor grid ${Svg.number(player.scene.step)} m` : '';
+    find('scene-note').textContent = (shown.time.length ? '' : 'This run comes without a motion to show. ') + grid;
+  }
+
+  function cursor(t) {
+    const { phases = [] } = plan.runs[state.run], now = phases.find(p => t >= p.start && t < p.end) ?? phases.at(-1);
+    find('phase').textContent = state.source === 'approach' ? 'way from home to start' : now ? now.name : '';
+    const box = document.querySelector(`.run-body[data-run="${state.run}"] [data-chart="motion"]`);
+    if (state.source === 'frames' && box?.charts?.length) Chart.rest(box.charts[0].group, t);
+  }
+
+  function seekFromChart(t) {
+    if (state.source !== 'frames' && plan.runs[state.run].frames) source('frames');
+    state.player.seek(t);
+  }
+
+  function phaseBar(run) {
+    const box = find('phase-bar'), [from, to] = state.player.span;
+    box.replaceChildren();
+    for (const { name, start, end } of state.source === 'frames' ? run.phases || [] : []) {
+      if (!(end > start)) continue;
+      const part = Svg.html('button', name === 'measured' ? 'measured' : '', name, box);
+      part.type = 'button';
+      part.style.left = `${100 * (start - from) / (to - from)}%`;
+      part.style.width = `${100 * (end - start) / (to - from)}%`;
+      part.title = `${name}: ${Svg.number(start)} to ${Svg.number(end)} s`;
+      part.setAttribute('aria-label', part.title);
+      part.addEventListener('click', () => state.player.seek(start));
+      if (part.scrollWidth > part.clientWidth + 1) part.textContent = '';
+    }
+  }
+
+  function angles(degrees) {
+    state.degrees = degrees;
+    all('.units button').forEach(button => button.classList.toggle('on', (button.dataset.angle === 'deg') === degrees));
+    all('[data-chart="motion"]').forEach(box => {
+      delete box.dataset.drawn;
+      box.charts = null;
+    });
+    drawAll();
+  }
+
+  // --- tables: cells with a data-number sort by it, the missing last; others by their words
+
+  function sortable(table) {
+    const body = table.tBodies[0], buttons = all('thead button', table);
+    buttons.forEach(button => button.addEventListener('click', () => {
+      const column = button.dataset.column ?? button.closest('th').cellIndex, down = button.dataset.order === 'up';
+      buttons.forEach(other => delete other.dataset.order);
+      button.dataset.order = down ? 'down' : 'up';
+      [...body.rows].sort((a, b) => compare(a.cells[column], b.cells[column], down ? -1 : 1)).forEach(row => body.appendChild(row));
+    }));
+  }
+
+  function compare(a, b, sign) {
+    if ('number' in a.dataset) {
+      const [x, y] = [a.dataset.number, b.dataset.number];
+      return x === '' || y === '' ? (x === '') - (y === '') : sign * (Number(x) - Number(y));
+    }
+    const words = cell => cell.dataset.key ?? cell.textContent;
+    return sign * words(a).localeCompare(words(b), undefined, { numeric: true });
+  }
+
+  // On paper: all runs, unless they are many.
+  function print(on) {
+    if ((plan ?? report).runs.length > 6) return;
+    all('.run-body').forEach(body => body.hidden = !on && Number(body.dataset.run) !== state.run);
+    if (on) drawAll();
+  }
+
+  // --- the live page of a watch asks for what is new, until its server has ended
+
+  async function watch(version) {
+    let data = null;
+    try {
+      const answer = await fetch(`data?token=${live.token}&version=${version}`, { cache: 'no-store' });
+      if (answer.status === 200) data = await answer.json();
+    } catch {
+      find('verdict').className = 'banner unknown';
+      find('state').textContent = 'The watch has ended';
+      return;
+    }
+    if (data) guarded(find('surprise'), () => update(data));
+    setTimeout(watch, 500, data ? data.version : version);
+  }
+
+  function update({ cycles, left_out, learning, parameters, history, alarms, problems }) {
+    const raised = alarms.filter(alarm => !alarm.confirmed).length, calm = !alarms.length;
+    find('verdict').className = `banner ${!calm ? 'no-go' : !cycles || learning.length ? 'unknown' : 'go'}`;
+    find('state').textContent = !calm ? `${raised === 1 ? '1 alarm' : `${raised} alarms`}` : !cycles ? 'Waiting for the first cycle'
+      : learning.length ? `Learning what is healthy: ${learning.join(', ')}` : '✓ As before';
+    find('counts').textContent = `${cycles} ${cycles === 1 ? 'cycle' : 'cycles'}${left_out ? `, ${left_out} of another motion left out` : ''}`;
+    list('alarms', alarms.map(alarm => `${alarm.confirmed ? 'it has stayed: ' : ''}${alarm.sentence}`).reverse());
+    list('problems', problems);
+    find('problems-card').hidden = !problems.length;
+    Charts.surprise(find('surprise'), history);
+    const body = document.querySelector('table.sortable tbody'), rows = new Map([...body.rows].map(row => [row.dataset.name, row]));
+    parameters.forEach(one => fillRow(rows.get(one.name) ?? newRow(body, one.name), one));
+  }
+
+  function list(id, sentences) {
+    find(id).replaceChildren();
+    sentences.forEach(sentence => Svg.html('li', '', sentence, find(id)));
+  }
+
+  function newRow(body, name) {
+    const row = Svg.html('tr', '', null, body);
+    row.dataset.name = name;
+    ['', 'n', 'n', 'n', 'n', 'u'].forEach(css => Svg.html('td', css, '', row));
+    return row;
+  }
+
+  function fillRow(row, { name, value, sigma, model, drift_sigmas: drift, unit }) {
+    [name, value, sigma, model, drift, unit].forEach((x, k) => {
+      row.cells[k].textContent = typeof x === 'number' ? Svg.number(x, k === 4 ? 2 : 4) : x ?? '–';
+      if (k > 0 && k < 5) row.cells[k].dataset.number = x ?? '';
+    });
+    row.className = Math.abs(drift) > 3 ? 'beyond' : '';
+  }
+
+  function start() {
+    all('table.sortable').forEach(sortable);
+    if (live) watch(0);
+    if (!plan && !report && !compared) return;
+    all('#tabs button').forEach(button => button.addEventListener('click', () => choose(Number(button.dataset.run))));
+    all('#zoom button').forEach(button => button.addEventListener('click', () => zoomRun(button.dataset.zoom)));
+    all('#sources button').forEach(button => button.addEventListener('click', () => source(button.dataset.source)));
+    all('.units button').forEach(button => button.addEventListener('click', () => angles(button.dataset.angle === 'deg')));
+    all('.units button').forEach(button => button.classList.toggle('on', button.dataset.angle === 'deg'));
+    all('details').forEach(details => details.addEventListener('toggle', () => details.open && drawAll()));
+    // a button that was clicked must not keep the space bar to itself
+    addEventListener('click', event => event.detail > 0 && event.target.closest('button')?.blur());
+    const runs = (plan ?? report)?.runs ?? [];
+    if (plan && runs.length) state.player = Player.create(plan, cursor);
+    if (runs.length) choose(report ? Math.max(0, runs.findIndex(run => run.role === 'validation' && run.joints)) : 0);
+    if (report) guarded(find('viewer'), inertia);
+    drawAll();
+    new ResizeObserver(() => requestAnimationFrame(resized)).observe(document.body);
+    if (runs.length) ['beforeprint', 'afterprint'].forEach(name => addEventListener(name, () => print(name === 'beforeprint')));
+  }
+
+  // The report's robot, with the ellipsoids of its links' inertia.
+  function inertia() {
+    if (!find('viewer')) return;
+    const { frames, capsules } = report.bodies;
+    state.player = Player.create({ ...report.bodies, zones: [], runs: [{ frames, capsules }] });
+    state.player.show(frames, capsules);
+    state.player.seek(state.player.span[0]);
+  }
+
+  function resized() {
+    if (state.width === document.body.clientWidth) return;
+    state.width = document.body.clientWidth;
+    drawAll();
+    state.player?.picture();
   }
 
   start();

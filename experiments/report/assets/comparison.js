@@ -1,2 +1,0 @@
-// All that moves on a comparison: tables that sort.
-document.querySelectorAll('table.sortable').forEach(table => Tables.sortable(table));
