@@ -13,7 +13,7 @@ from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import Target
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import frame_jacobian, link_poses
-from excitor.robots.robot import Limits, Robot
+from excitor.robots.robot import Limits, Motion, Robot
 
 State = Literal["holds", "exceeded", "unknown"]
 RATES: Mapping[str, tuple[str, str]] = {  # of joints that turn, and that slide
@@ -61,6 +61,14 @@ def facts_of(plan: Plan, constraints: Constraints) -> Facts:
     tool = np.einsum("nij,nj->ni", frame_jacobian(robot, q)[:, :3], dq)
     lines = (*_stated(plan, constraints), *_unknown(plan, constraints.limits))
     return Facts(lines, np.abs(dq).max(axis=0), float(np.linalg.norm(tool, axis=1).max()), swept_box(robot, q))
+
+
+def motions_of(plan: Plan) -> Iterator[tuple[Motion, FloatArray, FloatArray]]:
+    """Evaluate each stretch that takes time on a fine grid: its motion, its jerk and the times, s."""
+    for name in Stretches:
+        if plan.stretch(name).duration:
+            t = _grid(plan, name)
+            yield plan.stretch(name).motion(t), plan.stretch(name).at(t, 3), t
 
 
 def _grid(plan: Plan, name: StretchName) -> FloatArray:

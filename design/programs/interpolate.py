@@ -11,7 +11,7 @@ For each motion segment the possible executions are listed in joints. They are c
 and acceleration, change of the condition number, certified limits, and the differences of a program's execution.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from scipy.signal import savgol_filter
 
 from excitor.design.constraints.constraint import Row, Trace, excesses, sides
 from excitor.design.constraints.constraints import Constraints, worst_rows
-from excitor.design.motion import Interpolation, Run, Table, line_run
+from excitor.design.motion import Interpolation, Move, Run, Table, line_run
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     Execution,
@@ -626,9 +626,9 @@ def _derivatives(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
 
 
 def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
-    """Way-points out and back are the ends of the certified lines, one after the other."""
-    wanted = _without_repeats(plan.stretch(stretch.name).knots)
-    found = _without_repeats(from_axes(plan.robot, target, stretch.axes), 2e-6)
+    """Way-points out and back are the ends of the certified lines, one after the other, no way quicker than planned."""
+    wanted, q = _without_repeats(plan.stretch(stretch.name).knots), from_axes(plan.robot, target, stretch.axes)
+    found = _without_repeats(q, 2e-6)
     if len(found) != len(wanted):
         yield f"{stretch.name}: passes {len(found)} poses, planned are {len(wanted)}"
         return
@@ -636,6 +636,30 @@ def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
     if not (off <= position_tolerance(plan, target)).all():
         k, j = np.unravel_index(int(np.argmax(off)), off.shape)
         yield f"{stretch.name}: {plan.robot.joint_names[j]} is {off[k, j]:.3g} from its plan at pose {k + 1}"
+        return
+    arrivals = 1 + np.flatnonzero(np.abs(np.diff(q, axis=0)).max(axis=1) > 2e-6)
+    ways = [move for move in plan.stretch(stretch.name).moves if not move.still]
+    for i, move in zip(arrivals, ways, strict=True):
+        stated = ((stretch.rates, 1), (stretch.accelerations, 2))
+        made = [(from_axes(plan.robot, target, x[i][None], order)[0], order) for x, order in stated if x is not None]
+        yield from (f"{stretch.name}: {sentence}" for sentence in too_quick(plan, move, made))
+        seconds = float(stretch.t[i] - stretch.t[i - 1])
+        if stretch.interpolation == "blend" and abs(seconds - move.duration) > _WAY_TIME * move.duration:
+            yield f"{stretch.name}: a way takes {seconds:.4g} s, planned are {move.duration:.4g} s"
+
+
+_LEAST, _WAY_TIME = 0.0101, 0.02  # shares: of a limit that a whole percent of it is; of a way's planned time
+
+
+def too_quick(plan: Plan, move: Move, made: Iterable[tuple[FloatArray, int]]) -> Iterator[str]:
+    """Judge largest rates (order 1) and accelerations (2) of a way: the planned ones, or the least that a language has."""
+    limits = plan.robot.limits
+    for values, order in made:
+        own, word = (limits.velocity, "speed") if order == 1 else (limits.acceleration, "acceleration")
+        allowed = np.maximum(1.001 * move.most[order], _LEAST * np.where(np.isfinite(own), own, 0.0)) + 1e-9
+        j = int(np.argmax(np.abs(values) / allowed))
+        if not abs(values[j]) <= allowed[j]:
+            yield f"{plan.robot.joint_names[j]} has a {word} of {abs(values[j]):.3g} on a way, planned is {allowed[j]:.3g}"
 
 
 def _marks(plan: Plan, target: Target, execution: Execution, step: float) -> Iterator[str]:

@@ -366,7 +366,8 @@ def _limits(made: "Package") -> str:
     """Tabulate the tightest of each limit over all programs: holds, exceeded or unknown."""
     tightest: dict[tuple[str, int], LimitLine] = {}
     for program in made.programs:
-        for line in program.facts.lines if program.facts is not None else ():
+        own = made.target.limits(program.plan) if made.target.limits and program.facts is not None else ()
+        for line in (*program.facts.lines, *own) if program.facts is not None else ():
             old = tightest.get(line.key)
             if old is None or (line.left, -line.worst) < (old.left, -old.worst):
                 tightest[line.key] = line

@@ -19,7 +19,7 @@ from excitor.design.constraints.constraint import Trace, beyond
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.motion import Move, Run, line_run
-from excitor.design.programs.interpolate import evaluate, part_of, position_tolerance
+from excitor.design.programs.interpolate import evaluate, part_of, position_tolerance, too_quick
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import Execution, Stretch, Target, from_axes
 from excitor.design.slow import move_time
@@ -184,6 +184,8 @@ def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
     """Judge way-points: their poses in order, and the speed on every line between two of them."""
     q, near = from_axes(plan.robot, target, stretch.axes), position_tolerance(plan, target) + _CORNER
     rates = None if stretch.rates is None else from_axes(plan.robot, target, stretch.rates, 1)
+    rises = None if stretch.accelerations is None else from_axes(plan.robot, target, stretch.accelerations, 2)
+    ways = [move for move in plan.out.moves if not move.still]
     k = 0
     for i in range(1, len(q)):
         if (np.abs(q[i] - q[i - 1]) <= near).all():
@@ -195,6 +197,8 @@ def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
         seconds = max(float(stretch.t[i] - stretch.t[i - 1]), 1e-9)
         rate = (q[i] - q[i - 1]) / seconds if rates is None else rates[i]
         yield from _too_fast(_line_speed(plan.robot, q[i - 1], q[i], rate), f"on the way to pose {k}")
+        made = [(rate, 1), *([(rises[i], 2)] if rises is not None else [])]
+        yield from (f"to pose {k}: {sentence}" for sentence in too_quick(plan, ways[k - 1], made))
     if k != len(plan.out.knots) - 1:
         yield f"visits {k} poses, planned are {len(plan.out.knots) - 1}"
 

@@ -7,7 +7,7 @@ halt. Names, comments and numbers are made safe for any program. Table times beg
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -24,6 +24,8 @@ from excitor.robots.robot import ControllerAxes, Robot
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from excitor.design.programs.facts import LimitLine
 
 # evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
 Timing = Literal["A", "B", "C", "unverified motion"]
@@ -111,6 +113,7 @@ class Target:
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     conditions: Mapping[str, Condition] = field(default_factory=dict)  # with thresholds of their own, or kept in motion
     settings: Mapping[str, Any] = field(default_factory=dict)  # what shapes the motion beside it; executors hold it
+    limits: Callable[["Plan"], Iterable["LimitLine"]] | None = None  # that the controller itself enforces
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
     def condition(self, name: str) -> Condition:
@@ -265,6 +268,7 @@ class Machine:
     names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
     top: FloatArray | None = None  # (n_axes,), per s: speeds of axes at 100 %; None: unknown
+    rise: FloatArray | None = None  # (n_axes,), per s2: their accelerations
     events: tuple[Event, ...] = ()  # beside the state above
     settings: Mapping[str, Any] = field(default_factory=dict)  # what the target's record states
 
@@ -272,7 +276,9 @@ class Machine:
         freeze(self, axes="n_axes")
 
     def strange(self, name: str, value: Any) -> str:
-        """Say that a setting is not the one that the target's record states; empty where it is, or none is stated."""
+        """Say that a setting is not the one that the target's record states; empty where it is, or there is no record."""
+        if self.settings and name not in self.settings:
+            return f"{name} is set to {value}, the target's record states none"
         stated = self.settings.get(name, value)
         same = stated == value
         if isinstance(stated, int | float) and isinstance(value, int | float):

@@ -20,7 +20,7 @@ from excitor.design.programs.interpolate import (
 from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.target import (
     AT_HOME,
-    CannotDrive,
+    Condition,
     Event,
     Execution,
     Executor,
@@ -35,7 +35,7 @@ from excitor.design.programs.target import (
     to_axes,
     units,
 )
-from excitor.design.programs.way_points import top_speeds
+from excitor.design.programs.way_points import tops
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.robot import Motion
 
@@ -46,6 +46,7 @@ STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
 _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
 _EARLY = 5.0  # s of a run in which verify lets something happen
+_RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
@@ -81,7 +82,7 @@ def verify(
     plan: Plan, target: Target, executor: Executor, *, files: Mapping[str, str], name: str, judge: Judge
 ) -> Verdict:
     """Run a program at every step time it may meet, and in every situation it must refuse."""
-    problems = list(_texts(target, files))
+    problems = [*_texts(target, files), *_enforced(plan, target)]
     nominal: Execution | None = None
     for k, step in enumerate(fitting_steps(plan, target)):
         machine = just_inside(plan, target, step, (-1.0) ** k)
@@ -135,12 +136,11 @@ def condition_planned(plan: Plan, score: Score | None) -> float | None:
 
 def _machine(plan: Plan, target: Target, step: float) -> Machine:
     names = axes_of(plan.robot, target).names
-    try:
-        top = top_speeds(plan.robot, target)
-    except CannotDrive:
-        top = None  # a joint's is unknown
+    limits = plan.robot.limits
+    stated = [tops(plan.robot, target, values) for values in (limits.velocity, limits.acceleration)]
+    top, rise = (None if missing else values for values, missing in stated)
     home, told = to_axes(plan.robot, target, plan.home), plan.payload or 0.0
-    return Machine(home, step, payload=told, names=names, top=top, settings={**target.settings, **plan.site})
+    return Machine(home, step, payload=told, names=names, top=top, rise=rise, settings={**target.settings, **plan.site})
 
 
 def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> Machine:
@@ -174,6 +174,13 @@ def _any_speed(plan: Plan, target: Target, executor: Executor, files: Mapping[st
         except ProgramError as error:
             found = [str(error)]
         yield from (f"with {words}: {problem}" for problem in found)
+
+
+def _enforced(plan: Plan, target: Target) -> Iterator[str]:
+    """Yield a sentence for each limit of the controller itself that the planned motion exceeds."""
+    for line in target.limits(plan) if target.limits is not None else ():
+        if line.state == "exceeded":
+            yield f"{line.name}: the motion needs {line.worst:.0%} of it, allowed are {line.limit:.0%}; tighten [limits]"
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
@@ -237,15 +244,25 @@ def aborts(
             yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
-    for event in [*_outside(plan, target, moments, np.random.default_rng(moments))]:
+    for k, event in enumerate(_outside(plan, target, moments, np.random.default_rng(moments))):
         unit = watched[event.name].unit
         what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
+        passing = (*_passing(event, watched[event.name]),) if k % 2 or not moments else ()
+        what += ", and good again soon" if passing else ""
         try:
-            execution = executor.execute(files, name, replace(machine, events=(*machine.events, event)))
+            execution = executor.execute(files, name, replace(machine, events=(*machine.events, event, *passing)))
         except ProgramError as error:
             yield f"{what}, the program fails rather than stops: {error}"
             continue
         yield from (f"{what}, {problem}" for problem in abort_problems(plan, target, execution, event))
+
+
+def _passing(event: Event, condition: Condition) -> Iterator[Event]:
+    """List the event by which a condition is good again in the middle of the stop, which must go on all the same."""
+    halved = event.name == "override" and event.value <= 100.0 * SLOWED
+    if event.name in _RETURN and condition.does == "slows" and (halved or condition.within <= DETECTION):
+        after = event.after + (min(condition.within, DETECTION) if halved else condition.within) + LATER
+        yield replace(event, value=condition.sides[0], after=after)
 
 
 def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator) -> Iterator[Event]:
@@ -261,7 +278,9 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
     for key, each in watched.items():
         values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
         if not moments:
-            yield from (Event(key, value, fast) for value in values[-1:])
+            yield Event(key, values[-1], fast)
+        if not moments and len(values) > 1 and plan.body.duration > each.within + 1.0:
+            yield Event(key, values[0])
         for k in range(moments):
             stretch = stretches[int(rng.integers(len(stretches)))]
             latest = each.within + 0.4 if values[k % len(values)] == each.sides[1] else 2.0 * DETECTION
@@ -317,7 +336,7 @@ def _slowing(
     if u.size and off.max() > NEAR_PATH:
         yield f"it leaves its path by {off.max():.2g} rad or m, {stretch.t[part][off.argmax()]:.3f} s into the run"
         return
-    pace, fell = 1.0, False
+    pace, fell, began = 1.0, False, np.inf
     for k in np.flatnonzero(np.minimum(rate[1:], rate[:-1]) > MOVING) + 1:
         taken = float(gaps[part][k - 1] if held else gaps.min())  # a slider makes some commands take longer
         new, at = float(u[k] - u[k - 1]) / taken, float(stretch.t[part][k])
@@ -325,7 +344,11 @@ def _slowing(
             yield f"it {'speeds up again' if new > 0.0 else 'goes back'}, {at:.3f} s into the run"
             return
         fell = fell or new < share * (1.0 - UNEVEN)
+        began = min(began, at) if fell else began
         pace = 1.0 if held and at <= after + within else min(new, 1.0)
+    slowed = late + after - began
+    if not held and slowed > (1.0 + UNEVEN) * most / share + 2.0 * float(gaps.max()):
+        yield f"it slows down for {slowed:.3f} s, stated is a stop of {most:.3g} s"
     last_speed = float((np.abs(np.diff(q[-3:], axis=0)).max(axis=1) / gaps[-2:]).max())
     if last_speed > max(RESTING, 0.005 * float(speeds.max())):
         yield f"it is at {last_speed:.2g} rad/s or m/s when it gives up"

@@ -70,18 +70,23 @@ class Part:
 
 def top_speeds(robot: Robot, target: Target) -> FloatArray:
     """Top speed of each axis, at 100 %, (n_axes,), in the controller's units per s."""
-    matrix = np.abs(axes_of(robot, target).matrix)
-    diagonal = np.diag(matrix)
-    share = np.where(diagonal > 0.0, diagonal, matrix.max(axis=1))
-    joint = np.where(diagonal > 0.0, np.arange(len(matrix)), matrix.argmax(axis=1))
-    top = share * robot.limits.velocity[joint] * units(robot, target)
-    if not np.isfinite(top).all():
-        missing = ", ".join(robot.joint_names[i] for i in joint[~np.isfinite(top)])
+    top, missing = tops(robot, target, robot.limits.velocity)
+    if missing:
         raise CannotDrive(
             f"{target.name}: speeds are percents of the axes' own, and {robot.name} states none of {missing}; "
             "add velocity limits to the robot's file"
         )
-    return np.asarray(top)
+    return top
+
+
+def tops(robot: Robot, target: Target, limits: FloatArray) -> tuple[FloatArray, str]:
+    """Map limits of joints to axes, (n_axes,), in the controller's units; name the joints that have none."""
+    matrix = np.abs(axes_of(robot, target).matrix)
+    diagonal = np.diag(matrix)
+    share = np.where(diagonal > 0.0, diagonal, matrix.max(axis=1))
+    joint = np.where(diagonal > 0.0, np.arange(len(matrix)), matrix.argmax(axis=1))
+    top = share * limits[joint] * units(robot, target)
+    return np.asarray(top), ", ".join(robot.joint_names[i] for i in joint[~np.isfinite(top)])
 
 
 def way(plan: Plan, target: Target, speeds: Speeds, *, back: bool) -> tuple[Leg | Rest, ...]:
@@ -252,3 +257,13 @@ def check_speed(percent: float, seconds: float, stated: float, tolerance: float)
     fitting = percent * seconds / stated
     if abs(fitting - percent) > tolerance:
         raise ValueError(f"a speed of {percent:g} % does not fit to a way of {stated:g} s, {fitting:.3g} % would")
+
+
+def check_tops(file: str, stated: FloatArray | None, machine: Machine) -> None:
+    """Refuse speeds of axes at 100 %, by which a program tells its times, that are not the robot's."""
+    if stated is not None and machine.top is not None and np.abs(stated / machine.top - 1.0).max() > _TOPS:
+        k = int(np.argmax(np.abs(stated / machine.top - 1.0)))
+        raise ProgramError(file, None, f"axis {k + 1} makes {stated[k]:g} at 100 %, the robot {machine.top[k]:g}")
+
+
+_TOPS = 1e-6  # share

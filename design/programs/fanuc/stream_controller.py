@@ -182,8 +182,8 @@ def _meet(robot: J519Robot, client: J519Client, mishaps: Mishaps) -> int:
         lost += round(event.value) if event.name == "packets" else 0
         client.interrupted |= event.name == "stop" and event.value > 0.0
         robot.scale = 0.01 * event.value if event.name == "override" else robot.scale
-        robot.trouble |= ERROR * (event.name == "drive" and event.value > 0.0)
-        robot.trouble |= PENDANT * (event.name == "mode" and event.value > 0.0)
+        bit = {"drive": ERROR, "mode": PENDANT}.get(event.name, 0)
+        robot.trouble = robot.trouble | bit if event.value > 0.0 else robot.trouble & ~bit
         if event.name == "tracking":
             robot.slip = max(pose[5] for pose in client.told) + event.value - float(robot.joints[5])
     return lost

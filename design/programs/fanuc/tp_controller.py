@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.design.programs.fanuc.language import Program, Runner, number_in, parse
 from excitor.design.programs.target import POSES, Execution, Machine, ProgramError, file_in
-from excitor.design.programs.way_points import WayRecorder, check_speed
+from excitor.design.programs.way_points import WayRecorder, check_speed, check_tops
 from excitor.robots.arrays import FloatArray
 
 LOG, MARK = "EX LOG", "EX MARK"  # comments of the flag and of the register that tell a recorder
@@ -62,6 +62,7 @@ class Arm:
         self.top = np.array([float(stated[k]) for k in "123456"]) if set(stated) == set("123456") else None
         if self.top is not None and not (self.top > 0.0).all():
             raise ProgramError(program.file, None, "top speeds must be above 0")
+        check_tops(program.file, self.top, machine)
         self.recorder = WayRecorder(program.file, machine)
         self.now = 0.0  # of the times that count
         self.step = self.rest = 0.0  # what a move, and the next wait, count for, if above 0
@@ -140,7 +141,9 @@ class Arm:
         raise ValueError("stream motion has no place in this program")
 
     def write(self, name: str, comment: str, value: float) -> None:
-        """Apply the logger's flag and the mark's register to the recorder."""
+        """Apply the logger's flag and the mark's register to the recorder; refuse outputs and system variables."""
+        if not name.startswith(("R[", "F[", "PR[")):
+            self.hold(name, value)
         if comment == LOG:
             if self.moving:
                 raise ValueError("the logger is switched while the arm moves")

@@ -60,6 +60,7 @@ class RsiKrlRobot(KrlRobot):
         """Move to home exactly; refuse other poses, which RSI moves to."""
         if np.abs(pose - self.pose).max() > NEAR or self.rows or self.on:
             raise Fault("PTP moves the robot to another pose than home before RSI begins")
+        self.hold_homing()
         self._moved(pose)
 
     def spline(self, block: object) -> None:

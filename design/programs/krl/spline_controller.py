@@ -50,7 +50,7 @@ class KrlRobot:
         self.events: list[str] = []
         self.moved = False
         self.ways: dict[StretchName, list[np.ndarray]] = {"out": [], "back": []}
-        self.rates: list[np.ndarray] = []  # deg/s of the moves out, at most
+        self.paces: dict[StretchName, list[np.ndarray]] = {"out": [], "back": []}  # deg/s, deg/s2 of moves, at most
         self.main: list[tuple[float, np.ndarray]] = []
 
     def read(self, name: str) -> Value:
@@ -116,6 +116,7 @@ class KrlRobot:
     def travel(self, pose: np.ndarray) -> None:
         """Go to a pose on the way out or back."""
         homing = not self.moved and np.abs(pose - self.pose).max() <= NEAR
+        self.hold_homing()
         if not homing and np.abs(pose - self.pose).max() > SAME:
             stretch: StretchName = "back" if "main" in self.events else "out"
             if not self.ways[stretch]:
@@ -124,14 +125,20 @@ class KrlRobot:
                 self.ways[stretch].append(self.pose)
                 self.events.append(stretch)
             self.ways[stretch].append(pose)
-            if stretch == "out" and self.machine.top is not None:
-                self.rates.append(self._fastest(pose - self.pose, self.machine.top))
+            self.paces[stretch].append(self._pace(pose - self.pose))
         self._moved(pose)
 
-    def _fastest(self, way: np.ndarray, top: np.ndarray) -> np.ndarray:
-        """Return the axes' rates where the one that takes longest has its share of its top speed, deg/s."""
-        seconds = float((np.abs(way) / top).max()) / (0.01 * self.speed["VEL_PTP"] * self.machine.override)
-        return np.asarray(way / seconds)
+    def hold_homing(self) -> None:
+        """Refuse another speed or acceleration of the first motion, to home, than the record states."""
+        for name, value in {} if self.moved else self.speed.items():
+            if problem := self.machine.strange(f"homing {name}", value):
+                raise Fault(problem)
+
+    def _pace(self, way: np.ndarray) -> np.ndarray:
+        """Return rates and accelerations, (2, n_axes), where the slowest axis has its share of its top; nan: unknown."""
+        shares = 0.01 * self.speed["VEL_PTP"] * self.machine.override, 0.01 * self.speed["ACC_PTP"]
+        tops = (np.full(len(way), np.nan) if top is None else top for top in (self.machine.top, self.machine.rise))
+        return np.array([share * way / (np.abs(way) / top).max() for share, top in zip(shares, tops, strict=True)])
 
     def spline(self, block: Spline) -> None:
         """Run the block: every point at its time."""
@@ -192,12 +199,12 @@ class KrlRobot:
 
     def stretches(self) -> tuple[Stretch, ...]:
         """List the executed motion segments."""
-        rates = np.array([0.0 * self.pose, *self.rates]) if self.rates else None
-        made = [_way("out", self.ways["out"], rates)] if self.ways["out"] else []
+        ways = [_way(name, poses, self.paces[name]) for name, poses in self.ways.items() if poses]
+        made = [way for way in ways if way.name == "out"]
         if "main" in self.events:
             t, axes = np.array([t for t, _ in self.main]), np.array([q for _, q in self.main])
             made.append(Stretch("main", "points", t - t[0], axes, interpolation="spline"))
-        return (*made, *([_way("back", self.ways["back"])] if self.ways["back"] else []))
+        return (*made, *(way for way in ways if way.name == "back"))
 
     def axes(self, target: Value) -> np.ndarray:
         """Return a target's axis values, deg; raise Fault unless it states all axes and no others."""
@@ -282,9 +289,11 @@ class ProgramHalt(Exception):
     """Start was pressed often enough: the program stays halted."""
 
 
-def _way(name: StretchName, poses: list[np.ndarray], rates: np.ndarray | None = None) -> Stretch:
+def _way(name: StretchName, poses: list[np.ndarray], paces: list[np.ndarray]) -> Stretch:
     """Build a segment of way-points with their numbers as times: only the controller knows when it passes them."""
-    return Stretch(name, "way-points", np.arange(float(len(poses))), np.array(poses), rates)
+    made = np.array([0.0 * paces[0], *paces]).swapaxes(0, 1)
+    rates, rises = (None if np.isnan(values).any() else values for values in made)
+    return Stretch(name, "way-points", np.arange(float(len(poses))), np.array(poses), rates, rises)
 
 
 def _times(block: Spline) -> np.ndarray:

@@ -5,9 +5,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from excitor.design.programs.rapid.run import Controller, Program
+from excitor.design.programs.rapid.run import TOOL_SHARE, Controller, Program
 from excitor.design.programs.target import Machine, ProgramError, file_in
 
+_GRAMS = 0.0015  # kg, that the data of a tool without mass must state at least
 ENTRY = "main"  # what automatic mode starts
 
 
@@ -20,10 +21,16 @@ class Cell(Controller):
         self.axes = np.array(machine.axes, dtype=float)
         self.texts: list[str] = []
 
-    def hold(self, name: str, value: float) -> None:
+    def hold(self, name: str, value: object) -> None:
         """Refuse a setting that the target's record does not state."""
         if problem := self.machine.strange(name, value):
             self.fail(problem)
+
+    def carry(self, mass: float) -> None:
+        """Refuse to move with the data of a tool that is not in use; nobody asks where nothing is stated."""
+        used = TOOL_SHARE * self.machine.payload
+        if self.machine.settings and abs(mass - used) > _GRAMS:
+            self.fail(f"moves with the data of a tool of {mass:.3f} kg, the one in use has {used:.3f} kg")
 
     def override(self) -> float:
         """Return the speed override, %."""

@@ -21,6 +21,7 @@ from excitor.design.programs.target import Event, Execution, Machine, Mishaps
 
 _STANDS = 0.01  # deg: a move to where the robot is
 _WIDER = 1.3  # share by which the fastest motion may be exceeded
+_OWN = frozenset({"joint", *(f"j{k}" for k in range(1, 8))})  # arguments that are judged by themselves
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
 
 
@@ -68,9 +69,12 @@ class GuidedCell(Cell):
             return
         if at != self.ready + 1:
             self.fail(f"EGM {step} comes before EGM {order[self.ready + 1]}")
-        self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool")})
-        if step == "setup" and (problem := self.machine.strange("device", values["values"][-1])):
-            self.fail(problem)
+        self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool", *_OWN)})
+        words = {"setup": ("configuration", "device"), "run": ("stop",)}.get(step, ())
+        for word, value in zip(words, values["values"][-len(words) :] if words else (), strict=True):
+            self.hold(word, value)
+        if step == "act" and self.machine.settings and "tool" not in values:
+            self.fail("EGMActJoint names no \\Tool; the one that is in use may be another")
         if step == "setup" and not values.get("joint"):
             self.fail("the client guides joints; EGMSetupUC needs \\Joint")
         axes = [f"j{k + 1}" for k in range(len(self.machine.axes))]
@@ -89,6 +93,8 @@ class GuidedCell(Cell):
         asked, client = self.asked, self.make_client()
         near = max(max(map(abs, pair)) for pair in self.near)
         for name, value in {**asked, "near": near}.items():
+            if name in ("condtime", "maxspeeddeviation"):
+                continue  # held against the run itself
             if problem := self.machine.strange(name, value):
                 self.fail(problem)
         seconds = 10.0 + sum(client.run.duration(name) for name in Stretches)
@@ -175,8 +181,10 @@ def spoilt(
             if event.name == "tracking":
                 robot.astray = max(pose[0] for pose in client.told) + event.value
             robot.jump += round(event.value) if event.name == "clock" else 0
-            robot.motors = MOTORS_OFF if event.name == "drive" and event.value else robot.motors
-            robot.task = TASK_STOPPED if event.name == "program" and event.value else robot.task
+            if event.name == "drive":
+                robot.motors = MOTORS_OFF if event.value else MOTORS_ON
+            if event.name == "program":
+                robot.task = TASK_STOPPED if event.value else TASK_RUNS
         if lost:
             lost -= 1
             return None

@@ -163,8 +163,11 @@ class Controller(Protocol):
     def write(self, text: str) -> None:
         """Show a line on the pendant."""
 
-    def hold(self, name: str, value: float) -> None:
+    def hold(self, name: str, value: object) -> None:
         """Refuse a setting that the controller's record does not state."""
+
+    def carry(self, mass: float) -> None:
+        """Refuse to move with the data of a tool, of a mass in kg, that is not the one in use."""
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Go to a pose, in a time where one is given, else at a speed."""
@@ -910,6 +913,7 @@ def _refused(what: str) -> Step:
     return run
 
 
+TOOL_SHARE = 0.6  # of the mass that is on the flange, that the tool's data hold; GripLoad states the rest
 _AWAY = single(9e9)  # of an external axis that there is not
 
 
@@ -979,14 +983,14 @@ def _half_up(x: float, decimals: int) -> float:
 
 def _questions(controller: Controller) -> list[_Row]:
     def tool() -> list[Any]:
-        return [True, [[0.0] * 3, [1.0, 0.0, 0.0, 0.0]], load(controller.mass())]
+        return [True, [[0.0] * 3, [1.0, 0.0, 0.0, 0.0]], load(TOOL_SHARE * controller.mass())]
 
     def load(mass: float) -> list[Any]:
         return [single(mass + 0.001), [0.0, 0.0, single(0.001)], [1.0, 0.0, 0.0, 0.0], 0.0, 0.0, 0.0]
 
     def system_data(place: tuple[Any, Any], kind: str, **_: Any) -> None:
         container, key = place
-        container[key] = tool() if kind == "tooldata" else load(0.0)
+        container[key] = tool() if kind == "tooldata" else load((1.0 - TOOL_SHARE) * controller.mass())
 
     return [
         ("CSpeedOverride", "\\CTask", NUM, lambda ctask=False: controller.override()),
@@ -1014,6 +1018,9 @@ def _motions(controller: Controller) -> list[_Row]:
     def move(to: Any, speed: Any, zone: Any, tool: Any, **named: Any) -> None:
         if not zone[0]:
             controller.hold("zone", zone[1])
+        for name in named.keys() - {"t", "noeoffs"}:
+            controller.hold(name, named[name])
+        controller.carry(tool[0][tool[1]][2][0])
         controller.move(list(to[0]), named.get("t"), speed[0], bool(zone[0]))
 
     def stop(**_: Any) -> None:
@@ -1033,8 +1040,8 @@ def _motions(controller: Controller) -> list[_Row]:
         ("ConfJ", "\\On \\Off", None, lambda **_: None),
         ("ConfL", "\\On \\Off", None, lambda **_: None),
         ("SingArea", "\\Wrist \\Off", None, lambda **_: None),
-        ("AccSet", "num num", None, lambda *_: None),
-        ("VelSet", "num num", None, lambda *_: None),
+        ("AccSet", "num num", None, lambda *given: controller.hold("AccSet", given)),
+        ("VelSet", "num num", None, lambda *given: controller.hold("VelSet", given)),
     ]
 
 

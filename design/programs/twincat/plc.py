@@ -227,7 +227,7 @@ class Cell:
         self.events: list[str] = []
         self.cycle = 0
         self._asked = -1
-        self.withdrawn = self.unpowered = False  # bRun, bPower, by the operator on the way
+        self.unpowered = False  # by the operator on the way
 
     def _tell_cycle(self, project: Project) -> None:
         info = project.shared("TwinCAT_SystemInfoVarList")[0]
@@ -265,8 +265,6 @@ class Cell:
         if self.cycle == round(STARTING / self.time_step):
             self.set("bRun", True)
             self.axes[-1].failed |= machine.at_start("drive") > 0.0
-        if self.withdrawn:
-            self.set("bRun", False)
         self._record()
         assert self._program.body is not None
         self.project.passes.count = 0

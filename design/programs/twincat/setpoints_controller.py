@@ -21,9 +21,12 @@ def execute(
     mishaps = Mishaps(machine.events)
     while not cell.over:
         for event in mishaps.due(notes.now or "", len(notes.rows.get(notes.now or "main", [])) * cell.time_step):
-            cell.withdrawn |= event.name == "run" and event.value > 0.0
-            cell.axes[-1].failed |= event.name == "drive" and event.value > 0.0
-            cell.unpowered |= event.name == "mode" and event.value > 0.0
+            if event.name == "run":
+                cell.set("bRun", event.value == 0.0)
+            elif event.name == "drive":
+                cell.axes[-1].failed = event.value > 0.0
+            elif event.name == "mode":
+                cell.unpowered = event.value > 0.0
         if operator is not None:
             operator(cell)
         cell.one_cycle()

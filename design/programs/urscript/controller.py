@@ -68,6 +68,7 @@ class Controller:
         self.begins: dict[str, int] = {}
         self.commands: dict[StretchName, list[tuple[int, list[float]]]] = {"out": [], "main": [], "back": []}
         self.rates: list[list[float]] = []  # of the moves out, rad/s at their fastest
+        self.rises: list[list[float]] = []  # of the same, rad/s2
         self.targets: dict[StretchName, list[tuple[int, list[float]]]] = {"out": [], "main": [], "back": []}
         self.registers: dict[tuple[str, int], Any] = {}
         self._rested = 0  # when the last stretch ended, put off by what people took
@@ -94,9 +95,6 @@ class Controller:
             "get_joint_positions": self.positions,
             "get_actual_joint_speeds": lambda: Array([0.0] * len(self.axes)),
             "get_target_payload": lambda: self.payload,
-            "set_payload": self.set_payload,
-            "set_target_payload": self.set_payload,
-            "set_payload_mass": self.set_payload,
             "is_steady": lambda: True,
             "write_output_integer_register": self.write_integer,
             "write_output_float_register": self._writer("float", float),
@@ -108,6 +106,7 @@ class Controller:
         return {
             **{name: Builtin(call) for name, call in (FUNCTIONS | plain).items()},
             **{name: Builtin(lambda *_, **__: None) for name in SILENT},
+            **{name: Builtin(self._setter(name)) for name in SETTING},
             **{name: Builtin(_not_followed(name)) for name in NOT_FOLLOWED},
             **{name: Builtin(call, waits=True) for name, call in waiting.items()},
         }
@@ -118,11 +117,12 @@ class Controller:
 
     def override(self) -> float:
         """Return the slider's share now."""
+        share = self.machine.override
         for event in self.machine.events:
             begun = self.begins.get(event.stretch, np.inf)
             if event.name == "override" and (self.clock.now - begun) * self.machine.step >= event.after:
-                return 0.01 * event.value
-        return self.machine.override
+                share = 0.01 * event.value
+        return share
 
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
         """Record the next set point; return its control steps, more of them where the slider is below 100 %."""
@@ -149,18 +149,21 @@ class Controller:
         number(r, "r")
         span = number(t, "t")
         ways = [x - y for x, y in zip(target, self.axes, strict=True)]
+        way = max(map(abs, ways))
         if span <= 0.0:
             if speed <= 0.0 or rise <= 0.0:
                 raise Fault(f"a motion with v = {speed:g} and a = {rise:g} never ends")
-            way = max(map(abs, ways))
             peak = min(speed, math.sqrt(way * rise)) / max(way, 1e-12)
             span = way / speed + speed / rise if way > speed**2 / rise else 2.0 * math.sqrt(way / rise)
         else:
             peak = 2.0 / span  # of a trapezoid, at most
+        if self.register in STANDING:
+            self._hold(homing_v=v, homing_a=a)
         if self.register == OUT:
             if r:
                 raise Fault("a blend radius in a way from pose to pose: none is rounded off")
             self.rates = [*(self.rates or [[0.0] * len(ways)]), [peak * self.override() * x for x in ways]]
+            self.rises = [*(self.rises or [[0.0] * len(ways)]), [rise / max(way, 1e-12) * x for x in ways]]
         frames = self._occupy(span)
         self._record(self.targets, target, frames)
         return frames
@@ -197,9 +200,15 @@ class Controller:
         self._rested += frames
         return frames
 
-    def set_payload(self, m: Any, cog: Any = None, inertia: Any = None) -> None:
-        """Set the payload, kg."""
-        self.payload = number(m, "m")
+    def _setter(self, name: str) -> Callable[..., None]:
+        """Make a function that changes the arm or what is wired to it; a record of the target states none."""
+
+        def change(*values: Any, m: Any = None, **_: Any) -> None:
+            self._hold(**{name: ", ".join(map(shown, values)) or "its default"})
+            if name in ("set_payload", "set_target_payload", "set_payload_mass"):
+                self.payload = number(values[0] if values else m, "m")
+
+        return change
 
     def write_integer(self, address: Any, value: Any) -> None:
         """Write a register; number 24 holds the part of the program that runs."""
@@ -308,8 +317,9 @@ def _stretch(controller: Controller, name: StretchName) -> Stretch | None:
         return Stretch(name, "commands", frames * step, np.array([q for _, q in commands]))
     if targets:
         frames = np.array([frame for frame, _ in targets]) - controller.begins[name]
-        rates = np.array(controller.rates) if name == "out" and len(controller.rates) == len(targets) else None
-        return Stretch(name, "way-points", frames * step, np.array([q for _, q in targets]), rates)
+        stated = name == "out" and len(controller.rates) == len(targets)
+        rates, rises = (np.array(x) if stated else None for x in (controller.rates, controller.rises))
+        return Stretch(name, "way-points", frames * step, np.array([q for _, q in targets]), rates, rises)
     return None
 
 
@@ -377,16 +387,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "struct": lambda **members: Struct(members),
 }
 
-_SILENT = (
-    "textmsg set_digital_out set_standard_digital_out set_configurable_digital_out set_tool_digital_out "
+_SETTING = (
+    "set_payload set_target_payload set_payload_mass set_digital_out set_standard_digital_out set_configurable_digital_out set_tool_digital_out "
     "set_standard_analog_out set_analog_out set_flag set_tcp set_gravity set_tool_voltage set_tool_communication "
     "set_input_actions_to_default set_runstate_tool_digital_output_to_value set_standard_analog_input_domain "
     "set_analog_outputdomain set_analog_inputrange set_tool_analog_input_domain "
     "set_safety_mode_transition_hardness set_payload_cog zero_ftsensor "
     "request_boolean_from_primary_client modbus_set_runstate_dependent_choice reset_revolution_counter "
-    "position_deviation_warning varmsg"
+    "position_deviation_warning"
 )
-SILENT = tuple(_SILENT.split())
+SETTING = tuple(_SETTING.split())
+SILENT = ("textmsg", "varmsg")
 
 _NOT_FOLLOWED = (
     "speedj speedl servoc movec force_mode end_force_mode freedrive_mode teach_mode end_teach_mode "

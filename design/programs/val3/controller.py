@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.design.programs.target import POSES, Execution, Machine, ProgramError
 from excitor.design.programs.val3.language import Application, Function, Runner, read
-from excitor.design.programs.way_points import SHORTEST, WayRecorder, check_speed
+from excitor.design.programs.way_points import SHORTEST, WayRecorder, check_speed, check_tops
 from excitor.robots.arrays import FloatArray
 
 _LOG, _MARK, _STEP, _TOP = "nLog", "nMark", "nStep", "nTopSpeed"  # what the data tell a recorder, and a reader
@@ -23,6 +23,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
         raise ProgramError(f"{name}/{name}.pjx", None, f"the arm has 6 axes, not {len(machine.axes)}")
     arm = Arm(application, name, machine)
     _run(application, arm)
+    _check_stop(application, name, machine)
     for key in range(1, arm.keys + 1):
         for change in _MEANWHILE:
             _run(application, _Meanwhile(application, name, machine, key, change))
@@ -33,6 +34,17 @@ def _run(application: Application, arm: "Arm") -> None:
     runner = Runner(application, arm.functions(), arm.wait, {_LOG: arm.log, _MARK: arm.mark, _STEP: arm.state})
     runner.run("start", [])
     arm.settle()
+
+
+def _check_stop(application: Application, name: str, machine: Machine) -> None:
+    """Run the program that the stop key starts: it discards the moves that wait, and makes none."""
+    if "stop" not in application.programs or not machine.settings:
+        return
+    arm = Arm(application, name, machine)
+    arm.ready = False
+    Runner(application, arm.functions(), arm.wait, {}).run("stop", [])
+    if arm.ends or not arm.ready:
+        raise ProgramError(f"{name}/stop.pgx", None, "must discard all moves by resetMotion(), and make none")
 
 
 class Arm:
@@ -46,11 +58,13 @@ class Arm:
         self.top = None if top is None else np.array(top.values, dtype=float)
         if self.top is not None and not (self.top.shape == (6,) and (self.top > 0.0).all()):
             raise ProgramError(f"{name}/{name}.dtx", None, f"{_TOP} needs a speed above 0 for each of 6 axes")
+        check_tops(f"{name}/{name}.dtx", self.top, machine)
         self.machine, self.stops = machine, name.endswith(POSES)
         self.recorder = WayRecorder(f"{name}/start.pgx", machine)
         self.now = 0.0  # on the controller's clock
         self.ahead = 0.0  # of the times that count, after the last move in the buffer
         self.keys = 0  # pressed
+        self.ready = True  # no moves wait from before
         self.step = 0.0  # that a move counts for, if above 0
         self.begins: list[float] = []  # of the moves since the last reset, s
         self.ends: list[float] = []
@@ -142,6 +156,7 @@ class Arm:
         if self.now < self.end() - SHORTEST:
             raise ValueError("resetMotion in the middle of a move is not followed")
         self.begins, self.ends, self.counted, self.poses = [], [], [], self.poses[-1:]
+        self.ready = True
 
     def delay(self, seconds: float) -> None:
         """Wait for a time."""
