@@ -17,12 +17,15 @@
     width = document.body.clientWidth;
     drawn('errors', box => ErrorBars.build(box, compared, box.clientWidth));
     drawn('forest', box => Forest.build(box, ranked.length > FIRST ? ranked.slice(0, FIRST) : compared.parameters, compared.chosen));
+    drawn('recursion', box => Recursion.values(box, compared.recursions, ranked.length > FIRST ? ranked.slice(0, FIRST) : compared.parameters));
+    drawn('eigenvalues', box => Recursion.eigenvalues(box, compared.recursions));
     rest();
   }
 
   // Folded parts have no width until they are opened.
   function rest() {
     drawn('forest-rest', box => box.clientWidth && Forest.build(box, compared.parameters, compared.chosen));
+    drawn('recursion-rest', box => box.clientWidth && Recursion.values(box, compared.recursions, compared.parameters));
   }
 
   // One picture that cannot be drawn must not take the page with it; the reason goes to the console.
