@@ -54,7 +54,7 @@ from excitor.identify.intervals import (
     require_rank,
 )
 from excitor.identify.noise import maximum_likelihood, mixed_total_least_squares
-from excitor.identify.recursive import rls
+from excitor.identify.recursive import Recursion, rls
 from excitor.identify.reduce import Reduction, Rule, backward_selection, by_repetitions, essential, in_process
 from excitor.identify.regression import (
     Regression,
@@ -66,9 +66,9 @@ from excitor.identify.regression import (
     processed_as,
     segments,
 )
-from excitor.identify.samples import Samples
+from excitor.identify.samples import Samples, pick_samples
 from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
-from excitor.identify.validate import standard_parameters
+from excitor.identify.validate import closed_loop, open_loop, standard_parameters
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -90,7 +90,9 @@ MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
 REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
 CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
 DRAWS = 4  # of noise, from which that of the columns is found
-SHARE = 0.9  # of the power of velocities that lies below the cut-off
+SHARE = 0.9  # of the power of velocities that lies below the band
+CUTOFFS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the band, tried in simulations
+SIMULATED_S = 2.0  # s of a run that those last
 _RATE_HZ = 100.0
 _NOISE = 0.02  # of each joint's rms torque
 _WORST = 0.25  # relative torque error of an estimate on noise-free torques of the same motion
@@ -159,6 +161,7 @@ class Answer:
     evidence: Mapping[str, float] = field(default_factory=dict)
     cpu_s: float = 0.0
     reduction: Reduction | None = None  # which parameters left the model, where a rule was given
+    recursion: Recursion | None = None  # the same equations row after row: of the five schemes, rls is the dynamic one
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -242,14 +245,15 @@ def rls_answer(problem: Problem) -> Answer:
     regression = problem.regression
     weighted = wls(compress(regression))
     sigma = rows_of_groups(regression, weighted)
-    found = rls(regression, variance=VARIANCE * torque_size(regression) ** 2, sigma=sigma).estimate
+    history = rls(regression, variance=VARIANCE * torque_size(regression) ** 2, sigma=sigma)
+    found = history.estimate
     intervals = honest_intervals(regression, replace(found, method="wls"), problem.runs)
     apart = float(np.max(np.abs(found.values - weighted.values) / weighted.sigma))
     notes = (
         "rows are weighted by the deviations that wls finds, which an online run would have to know beforehand; "
         f"without forgetting it ends {apart:.1g} standard deviations from wls",
     )
-    return Answer("rls", found, intervals, notes=notes, evidence={"from_wls_sigma": apart})
+    return Answer("rls", found, intervals, notes=notes, evidence={"from_wls_sigma": apart}, recursion=history)
 
 
 def iv_answer(problem: Problem) -> Answer:
@@ -350,9 +354,8 @@ def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
         moving = [run for run in problem.runs if not run.static]
         if not moving:
             raise ExcitorError("all runs are static poses, in which nothing has power; use wls")
-        scheme, note = choose_scheme(kind, moving)
-        columns = layout(problem.robot).indices(problem.regression.names)
-        regression = scheme_regression(problem.robot, moving, scheme, columns=columns, rows=problem.rows)
+        scheme, note = choose_scheme(kind, problem, moving)
+        regression = scheme_regression(problem.robot, moving, scheme, columns=_columns(problem), rows=problem.rows)
         if len(regression) <= len(regression.names):
             raise ExcitorError(
                 f"{len(regression)} equations of {kind} do not determine {len(regression.names)} parameters; record "
@@ -369,7 +372,10 @@ def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
         evidence = {"condition": estimate.condition}
         if scheme.kind.startswith("filtered"):
             evidence["cutoff_hz"] = scheme.cutoff / (2.0 * np.pi)
-        return Answer(kind, estimate, honest_intervals(regression, estimate), notes=notes, evidence=evidence)
+        intervals = honest_intervals(regression, estimate)
+        sigma = rows_of_groups(regression, estimate)
+        history = rls(regression, variance=VARIANCE * torque_size(regression) ** 2, sigma=sigma)
+        return Answer(kind, estimate, intervals, notes=notes, evidence=evidence, recursion=history)
 
     return fit
 
@@ -695,17 +701,58 @@ def _disturbed(run: Samples, deviation: FloatArray, rng: np.random.Generator) ->
     return Motion(motion.q + change.q, motion.dq + change.dq, motion.ddq + change.ddq)
 
 
-def choose_scheme(kind: SchemeKind, runs: Sequence[Samples]) -> tuple[Scheme, str]:
-    """Choose a filter for the band in which the runs move, motion straight between samples."""
+def choose_scheme(kind: SchemeKind, problem: Problem, moving: Sequence[Samples]) -> tuple[Scheme, str]:
+    """Choose the cut-off whose model simulates the longest run's beginning best, motion straight between samples.
+
+    Those tried lie about the band in which the runs move, which decides where no model can be simulated.
+    """
     if kind in ("power", "energy"):
         return Scheme(kind, hold="first"), ""
-    band = velocity_band(runs)
+    band = velocity_band(moving)
+    run = max(moving, key=len)
+    beginning = pick_samples(run, slice(min(len(run), max(3, round(SIMULATED_S * run.sample_rate_hz)))))
+    errors: dict[float, float] = {}
+    for factor in CUTOFFS:
+        scheme = _banded(kind, factor * band)
+        if 2.0 * scheme.settle < len(run) / run.sample_rate_hz:
+            errors[factor * band] = simulated_error(problem, beginning, scheme, moving)
+    chosen = min(errors, key=lambda tried: (errors[tried], abs(np.log(tried / band))), default=band)
+    how = f"the one of {len(errors)} cut-offs whose model simulates the beginning of {run.run!r} best"
+    if not np.isfinite(errors.get(chosen, np.inf)):
+        chosen = band
+        how = f"below which lies {100 * SHARE:.0f} % of what velocities vary, as no model could be simulated"
+    scheme = _banded(kind, chosen)
+    return scheme, f"filtered at {chosen:.2g} Hz, {how}; the first {scheme.settle:.2g} s of each run are left out"
+
+
+def _banded(kind: SchemeKind, band: float) -> Scheme:
+    """Filter at a frequency, Hz, and leave out one time constant at each run's start."""
     cutoff = 2.0 * np.pi * band
-    note = (
-        f"filtered at {band:.2g} Hz, below which lies {100 * SHARE:.0f} % of what velocities vary; the first "
-        f"{1.0 / cutoff:.2g} s of each run are left out"
-    )
-    return Scheme(kind, cutoff=cutoff, hold="first", settle=1.0 / cutoff), note
+    return Scheme(kind, cutoff=cutoff, hold="first", settle=1.0 / cutoff)
+
+
+def simulated_error(problem: Problem, run: Samples, scheme: Scheme, moving: Sequence[Samples]) -> float:
+    """Fit by a scheme and simulate a run: open loop without rotors, else under the servo; inf where that fails.
+
+    Open loop it is the rms of positions over what they vary, under the servo the share of the torques not explained.
+    """
+    try:
+        columns, robot = _columns(problem), problem.robot
+        regression = scheme_regression(robot, moving, scheme, columns=columns, rows=problem.rows)
+        chi = standard_parameters(robot, wls(compress(regression), problem.weighting.by))
+        if robot.drive.rotors:
+            if problem.servo is None:
+                return float("inf")
+            done = closed_loop(robot, chi, [run], problem.servo, rows=problem.rows)
+            shares = [one.torque for one in done.runs]
+        else:
+            spread = np.std(np.concatenate([one.motion.q for one in moving]), axis=0)
+            moves = spread > 0.0
+            shares = [one.rms[moves] / spread[moves] for one in open_loop(robot, chi, [run]).runs]
+    except (ExcitorError, np.linalg.LinAlgError):
+        return float("inf")
+    error = float(np.sqrt(np.mean(np.square(shares)))) if shares else np.inf
+    return error if np.isfinite(error) else float("inf")
 
 
 def velocity_band(runs: Sequence[Samples]) -> float:

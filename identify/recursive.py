@@ -19,7 +19,7 @@ from excitor.robots.arrays import FloatArray, IntArray, locked, one_blas_thread,
 from excitor.robots.kernel.compile import compiled, inner
 
 VARIANCE = 1e6  # of P0, where nothing is known
-POINTS = 200  # of the history, where nobody says how many
+POINTS = 100  # of the history, where nobody says how many
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from excitor.experiments import compare
 from excitor.experiments.identification import findings_data, noise_errors, provenance
 from excitor.experiments.report import html
 from excitor.experiments.report.fit import BASELINES
 from excitor.identify.methods import METHODS, Answer
-from excitor.identify.validate import Errors
-from excitor.robots.arrays import finite, picked, plain
+from excitor.identify.recursive import Recursion
+from excitor.identify.schemes import KINDS
+from excitor.identify.validate import Errors, thinning
+from excitor.robots.arrays import FloatArray, finite, picked, plain
 from excitor.robots.base import base_parameters, regroupings
 
 SCRIPTS = ("charts.js", "page.js")
@@ -46,6 +50,7 @@ def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
             {"name": entry["name"], "total": entry["held_out"].get("total"), "behind": entry["behind_the_best"]}
             for entry in answered
         ],
+        "recursions": data["recursions"],
         "marks": [{"name": words, "total": value} for words, value in marks.items() if value is not None],
         "parameters": [
             {
@@ -146,6 +151,7 @@ def compare_data(compared: compare.Comparison) -> dict[str, Any]:
         "baselines": {name: errors_data(errors, joints) for name, errors in compared.baselines.items()},
         "noise": noise_data(compared, joints),
         "parameters": parameters_data(compared),
+        "recursions": recursions_data(compared),
         "pairs": [picked(pair, "one other torque apart compared") for pair in compared.pairs],
         "simulated": None if compared.simulated is None else compared.simulated.data(),
         "findings": list(findings_data(compared.findings)),
@@ -176,6 +182,42 @@ def method_data(
         **picked(judged, "smallest_mass_matrix_eigenvalue=smallest_inertia friction_below_zero=driving"),
         "consistent": None if bodies is None else bodies.data(),
     }
+
+
+def recursions_data(compared: compare.Comparison) -> list[dict[str, Any]]:
+    """Write estimates and eigenvalues of P over time, of each of the five schemes that was asked for."""
+    found = [(one.method, one.recursion) for one in compared.answers if one.recursion is not None]
+    schemes = [("dynamic" if method == "rls" else method, method, history) for method, history in found]
+    return [
+        {
+            "scheme": scheme,
+            "method": method,
+            "names": list(history.estimate.names),
+            "units": list(history.estimate.units),
+            "time": rounded(times(compared, history, scheme)),
+            "values": rounded(history.values),
+            "eigenvalues": rounded(history.eigenvalues),
+        }
+        for scheme, method, history in sorted(schemes, key=lambda entry: list(KINDS).index(entry[0]))
+    ]
+
+
+def times(compared: compare.Comparison, history: Recursion, scheme: str) -> FloatArray:
+    """Return when the points of a history were measured, s: runs follow each other."""
+    problem = compared.prepared.problem
+    runs = [run for run in problem.runs if scheme == "dynamic" or not run.static]
+    thins = thinning(runs, problem.rows.decimate)
+    rows = [len(run) if thin is None else len(thin(run.tau[:, :1])) for run, thin in zip(runs, thins, strict=True)]
+    lasting = np.array([len(run) / run.sample_rate_hz for run in runs])
+    begun = np.cumsum(lasting) - lasting
+    return np.asarray(begun[history.run] + (history.sample + 1) * (lasting / rows)[history.run])
+
+
+def rounded(values: FloatArray) -> Any:
+    """Write numbers in six digits, as lists."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 10.0 ** (5 - np.floor(np.log10(np.abs(values))))
+        return np.where(values == 0.0, 0.0, np.round(values * digits) / digits).tolist()
 
 
 def parameters_of(judged: compare.MethodResult) -> list[dict[str, Any]]:

@@ -104,6 +104,23 @@ def test_every_method_is_there_and_the_recommendation_is_the_best_or_explains(da
     assert all(entry["refused"] for entry in data["methods"] if not entry["parameters"])
 
 
+def test_recursions_of_schemes_end_at_their_estimates_with_eigenvalues_that_only_fall(compared, data):
+    """θ(t) and the eigenvalues of P are of the five schemes, in the order of their table, over the runs' time."""
+    assert [one["scheme"] for one in data["recursions"]] == ["dynamic", "filtered dynamic", "power"]
+    for one in data["recursions"]:
+        answer = next(entry for entry in compared.answers if entry.method == one["method"])
+        values, spectrum = np.array(one["values"]), np.array(one["eigenvalues"])
+        assert values.shape == spectrum.shape == (len(one["time"]), len(one["names"]))
+        assert np.abs((values[-1] - answer.estimate.values) / answer.estimate.sigma).max() < 0.05
+        assert (np.diff(spectrum[:, 0]) <= 1e-5 * spectrum[:-1, 0]).all(), "largest eigenvalues rise"
+        assert spectrum[-1, 0] < 1e-3 * spectrum[0, 0]
+        lasting = sum(len(run) / run.sample_rate_hz for run in compared.prepared.problem.runs)
+        assert 0.0 < one["time"][0] < one["time"][-1] <= lasting * (1.0 + 1e-9)
+        assert one["time"][-1] > 0.95 * lasting
+    page = compare_page(data)
+    assert all(f'data-chart="{name}"' in page for name in ("recursion", "eigenvalues"))
+
+
 def test_agreement_is_that_of_the_parameters(compared):
     judging = compared.prepared.judging
     one, other = (next(e for e in compared.judged if e.name == name) for name in ("ols", "wls"))

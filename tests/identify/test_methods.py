@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from excitor.identify import methods
 from excitor.identify.estimate import compress, ridge, wls
 from excitor.identify.methods import METHODS, Problem, Weighting, answer, prior_scale, prior_values
 from excitor.identify.noise import levinson, maximum_likelihood
@@ -86,6 +87,30 @@ def test_intervals_hold_the_truth(name, problem, answers):
     inside = np.mean((told.low <= truth) & (truth <= told.high))
     # 21 parameters, one draw; motion between samples is not quite straight for what integrates it
     assert inside >= (0.6 if name in ("energy", "power", "filtered power", "filtered dynamic") else 0.8), inside
+
+
+@pytest.mark.parametrize("kind", ["filtered dynamic", "filtered power"])
+def test_filters_are_those_whose_model_simulates_best(problem, kind, monkeypatch):
+    """Of the cut-offs tried none simulates better; where nothing can be simulated, the motion's band decides."""
+    tried = {}
+    ask = methods.simulated_error
+
+    def judged(*given):
+        error = tried[given[2].cutoff] = ask(*given)
+        return error
+
+    monkeypatch.setattr(methods, "simulated_error", judged)
+    scheme, note = methods.choose_scheme(kind, problem, problem.runs)
+    assert scheme.cutoff == min(tried, key=tried.get)
+    assert len(tried) >= 3
+    assert len({round(error, 9) for error in tried.values()}) == len(tried)
+    assert f"{scheme.cutoff / 2 / np.pi:.2g} Hz" in note
+    assert "simulates the beginning of 'run' best" in note
+    assert answer(kind, problem).evidence["cutoff_hz"] == pytest.approx(scheme.cutoff / 2 / np.pi)
+    monkeypatch.setattr(methods, "simulated_error", lambda *_: float("inf"))
+    scheme, note = methods.choose_scheme(kind, problem, problem.runs)
+    assert scheme.cutoff == pytest.approx(2 * np.pi * methods.velocity_band(problem.runs))
+    assert "no model could be simulated" in note
 
 
 def test_the_power_model_leaves_parameters_out_and_weights_runs(problem):

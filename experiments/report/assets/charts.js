@@ -846,6 +846,25 @@ const Charts = (() => {
     }));
   }
 
+  // Recursive estimates: a chart for each parameter, a curve for each regression model; what has not settled may leave it.
+  function recursion(box, recursions, parameters) {
+    const link = Chart.group(range(recursions.flatMap(({ time: moments }) => moments)));
+    Chart.fill(box, parameters.map(({ name, unit }) => {
+      const marks = recursions.flatMap(({ scheme, names, time: x, values }, k) => names.includes(name)
+        ? [{ kind: 'line', name: scheme, named: true, css: `k-p${k % 5}`, x, values: { y: values.map(row => row[names.indexOf(name)]) } }] : []);
+      const late = range(marks.flatMap(({ values: { y } }) => y.slice(Math.floor(0.15 * y.length))));
+      return { name, what: unit, link, least: 220, x: { span: link.whole, unit: 's' }, rows: [{ height: 120, y: late ? { span: roomy(late) } : {}, marks }] };
+    }));
+  }
+
+  function eigenvalues(box, recursions) {
+    Chart.fill(box, recursions.map(({ scheme, time: x, eigenvalues: rows }, k) => {
+      const marks = (rows[0] || []).map((_, i) => ({ kind: 'line', name: `eigenvalue ${i + 1}`, css: `k-p${k % 5}`, x, values: { y: rows.map(row => row[i] > 0 ? row[i] : null) } }));
+      const span = range(marks.flatMap(({ values: { y } }) => y));
+      return { name: scheme, what: 'eigenvalues of P', least: 220, x: { span: range(x), unit: 's' }, rows: [{ height: 120, y: span ? { span: [0.7 * span[0], 1.4 * span[1]], log: true } : {}, marks }] };
+    }));
+  }
+
   function categories(name, what, rows, span, height, more, marks) {
     const ticks = rows.map((row, k) => [k, row.name.length > 18 ? `${row.name.slice(0, 17)}…` : row.name, row.taken ? 'row-name taken' : 'row-name']);
     const left = 14 + 6.4 * Math.max(3, ...ticks.map(([, words]) => words.length));
@@ -878,5 +897,5 @@ const Charts = (() => {
     html('p', 'hint', words, box);
   }
 
-  return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest, surprise };
+  return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest, recursion, eigenvalues, surprise };
 })();

@@ -20,6 +20,9 @@
     'open-loop': box => openLoop(box, report.open_loop.runs[box.dataset.entry]),
     errors: box => Charts.errors(box, compared),
     forest: box => Charts.forest(box, ranked().slice(0, compared.parameters.length > FIRST ? FIRST : undefined), compared.chosen),
+    recursion: box => Charts.recursion(box, compared.recursions, compared.parameters.length > FIRST ? ranked().slice(0, FIRST) : compared.parameters),
+    'recursion-rest': box => Charts.recursion(box, compared.recursions, compared.parameters),
+    eigenvalues: box => Charts.eigenvalues(box, compared.recursions),
     'forest-rest': box => Charts.forest(box, compared.parameters, compared.chosen),
   };
 
