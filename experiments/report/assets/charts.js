@@ -852,7 +852,7 @@ const Charts = (() => {
     Chart.fill(box, parameters.map(({ name, unit }) => {
       const marks = recursions.flatMap(({ scheme, names, time: x, values }, k) => names.includes(name)
         ? [{ kind: 'line', name: scheme, named: true, css: `k-p${k % 5}`, x, values: { y: values.map(row => row[names.indexOf(name)]) } }] : []);
-      const late = range(marks.flatMap(({ values: { y } }) => y.slice(Math.floor(0.15 * y.length))));
+      const late = range(marks.flatMap(({ values: { y } }) => y.slice(Math.floor(0.5 * y.length))));
       return { name, what: unit, link, least: 220, x: { span: link.whole, unit: 's' }, rows: [{ height: 120, y: late ? { span: roomy(late) } : {}, marks }] };
     }));
   }
