@@ -163,7 +163,7 @@ def irls(regression: Regression, loss: Literal["huber", "l1"] = "huber", steps: 
         residual = regression.y - regression.W @ beta
         for joint in np.unique(regression.joint):
             rows = regression.joint == joint
-            scale[rows] = max(1 / 1.4826 * float(np.median(np.abs(residual[rows]))), np.finfo(float).tiny)
+            scale[rows] = max(1.4826 * float(np.median(np.abs(residual[rows]))), np.finfo(float).tiny)
         size = np.abs(residual) / scale
         weights = np.sqrt(
             np.minimum(1.0, 1.345 / np.maximum(size, 1e-12)) if loss == "huber" else 1.0 / np.maximum(size, 0.01)
