@@ -147,6 +147,9 @@ def volumes_comment(robot: Robot) -> str:
     return f"# {volumes_sentence(robot)}\n{asked}"
 
 
+MARGIN = 2.1  # degrees or mm: more than a new campaign keeps free at the ends of ranges, by what rounding takes
+
+
 def home_pose(robot: Robot) -> FloatArray:
     """Return a home pose clear of the robot itself and, if it can, of a table that it stands on.
 
@@ -154,7 +157,8 @@ def home_pose(robot: Robot) -> FloatArray:
     """
     low, high = robot.limits.position.T
     low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
-    inner = 0.05 * (high - low)
+    kept = pendant_to_si(robot, np.full(robot.n_joints, MARGIN))
+    inner = np.minimum(np.maximum(0.05 * (high - low), kept), 0.5 * (high - low))
     turns = 0.5 * np.pi * np.vstack([np.eye(robot.n_joints), -np.eye(robot.n_joints)])
     pairs = (turns[:, None] + turns)[~np.tile(np.eye(robot.n_joints, dtype=bool), (2, 2))]
     likely = np.vstack([np.zeros(robot.n_joints), 0.5 * (low + high), turns, pairs])

@@ -61,6 +61,17 @@ def test_it_can_be_designed_without_a_change(init, tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {"campaign.toml", "design.json", "plan.html"}
 
 
+def test_home_keeps_the_margin_of_short_ranges(init, tmp_path):
+    (tmp_path / "mine.urdf").write_text(
+        URDF.replace("revolute", "prismatic").replace('lower="0.5" upper="2"', 'lower="0" upper="0.03"')
+    )
+    assert init("init", tmp_path / "cell", "--robot", tmp_path / "mine.urdf")[0] == 0
+    setup = set_up(open_campaign(tmp_path / "cell", "design"))
+    low, high = setup.constraints.limits.position.T
+    assert low == pytest.approx(0.002)
+    assert low < setup.constraints.home < high
+
+
 def test_a_robot_file_is_copied_into_the_folder(init, tmp_path):
     (tmp_path / "mine.urdf").write_text(URDF)
     code, _ = init("init", tmp_path / "cell", "--robot", tmp_path / "mine.urdf")
