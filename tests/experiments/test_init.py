@@ -147,7 +147,7 @@ def test_a_campaign_is_never_overwritten(init, tmp_path):
 def test_for_scripts(init, tmp_path):
     code, printed = init("init", tmp_path / "cell", "--robot", "tx40", "--json")
     assert code == 0
-    assert json.loads(printed.out) == {"campaign": str(tmp_path / "cell" / "campaign.toml"), "missing": []}
+    assert json.loads(printed.out) == {"campaign": str(tmp_path / "cell" / "campaign.toml"), "missing": [], "wrong": []}
     code, printed = init("init", tmp_path / "cell", "--robot", "tx40", "--json")
     assert code == 1
     assert "exists already" in json.loads(printed.out)["error"][0]
