@@ -168,6 +168,7 @@ def home_pose(robot: Robot) -> FloatArray:
     tries = np.clip(tries, low + inner, high - inner)
     for j, value in robot.locked.items():
         tries[:, j] = value
+    tries = pendant_to_si(robot, np.round(si_to_pendant(robot, tries), 1) + 0.0)  # as they are written
     if not robot.capsules:
         return np.asarray(tries[0])
     scene = Scene((), True, 0.02, 0.05)
@@ -175,8 +176,7 @@ def home_pose(robot: Robot) -> FloatArray:
     own, over = (clearances(robot, cell, tries) - required(robot, cell) for cell in (scene, table))
     clear = (own > 0.0).all(axis=1)
     above = clear & (over[:, (over > 0.0).any(axis=0)] > 0.0).all(axis=1)
-    chosen = tries[int(np.argmax(above if above.any() else clear))]
-    return pendant_to_si(robot, np.round(si_to_pendant(robot, chosen), 1) + 0.0)
+    return np.asarray(tries[int(np.argmax(above if above.any() else clear))])
 
 
 def numbers(values: FloatArray) -> str:

@@ -171,6 +171,26 @@ def test_what_cannot_be_begun(init, tmp_path, place, robot, word):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_an_arm_of_short_links_without_shapes_can_stand_at_home(init, tmp_path):
+    """Volumes of assumed radius, as wide as the links between them are long, touch wherever the arm is."""
+    from excitor.robots.cell import Scene, unchecked_pairs
+
+    body = '<inertial><mass value="2"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>'
+    links = "".join(f'<link name="l{k}">{body}</link>' for k in range(8))
+    joints = "".join(
+        f'<joint name="j{k}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/><axis xyz="{axis}"/>'
+        f'<origin xyz="0 0 {z}"/><limit lower="-2" upper="2" velocity="2" effort="60"/></joint>'
+        for k, (z, axis) in enumerate(zip((0.1, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1), ["0 0 1", "0 1 0"] * 4, strict=False))
+    )
+    (tmp_path / "arm.urdf").write_text(f'<robot name="arm">{links}{joints}</robot>')
+    assert init("init", tmp_path / "cell", "--robot", tmp_path / "arm.urdf")[0] == 0
+    setup = set_up(open_campaign(tmp_path / "cell", "design"))
+    assert not setup.constraints.home.any()
+    left = {pair.name: pair.reason for pair in unchecked_pairs(setup.robot, Scene())}
+    assert "cannot detect collisions" in left["link j0 / link j2"]
+    assert "link j0 / link j4" not in left
+
+
 def test_home_is_clear_of_itself():
     from excitor.robots.cell import Scene, clearances, required
 
