@@ -134,7 +134,7 @@ def _campaigns(folder: Path, full: bool) -> tuple[dict[str, str], dict[str, list
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), context) as pool:
         paths = [path for path in CHAINS if path.is_file()][: None if full else 1]
-        chains = [pool.submit(_alone, _chains, folder, path, full) for path in paths]
+        chains = [pool.submit(_alone, _chains, folder, path, full) for path in reversed(paths)]  # the longest first
         loads = [
             pool.submit(_alone, _load_matrix, folder, robot, [case for first, *case in wanted if first == robot])
             for robot in robots

@@ -57,12 +57,13 @@ class Infeasibility:
 
 
 class InfeasibleDesign(ExcitorError):
-    """No motion keeps all constraints of a run; carries the report."""
+    """No motion keeps all constraints of a run; carries the report. `doubts`: what is surely wrong in its inputs."""
 
-    def __init__(self, where: str, blocked: Infeasibility) -> None:
+    def __init__(self, where: str, blocked: Infeasibility, doubts: Sequence[str] = ()) -> None:
         self.where = where
         self.blocked = blocked
-        super().__init__("\n".join([f"{where}: no design.", *sentences(blocked)]))
+        first = [f"{where}: no design.", *doubts, *(["Correct that first; with it as it is:"] if doubts else [])]
+        super().__init__("\n".join([*first, *sentences(blocked)]))
 
 
 def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, evaluations: int = 10_000) -> Infeasibility:

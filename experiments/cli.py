@@ -231,14 +231,18 @@ def init(
         raise typer.BadParameter("name the robot: --robot NAME|FILE" if robot is None else "logs go with --from-logs")
     from excitor.experiments.files import typed
     from excitor.experiments.init import begin
+    from excitor.experiments.plan import surely_wrong
     from excitor.robots.lint import gaps
     from excitor.robots.load import load
 
-    path, missing = begin(folder, robot, task, prior), gaps(load(robot))
+    path, described = begin(folder, robot, task, prior), load(robot)
+    missing, wrong = gaps(described), surely_wrong(described)
     if as_json:
-        typer.echo(json.dumps({"campaign": str(path), "missing": missing}, indent=2))
+        typer.echo(json.dumps({"campaign": str(path), "missing": missing, "wrong": wrong}, indent=2))
         return
     typer.echo(f"wrote {path}")
+    for sentence in wrong:
+        typer.echo(sentence)
     if missing:
         typer.echo(f"What {robot} leaves out, the costliest first; in a robot file with base = {Path(robot).name!r}:")
     for gap in missing:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ from excitor.robots.tree import Tree
 Tell = Callable[[str], None]
 LEAST_ROWS = 3  # equations a parameter; fewer fit anything
 STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
+POSSIBLE = 0.99  # that no parameter of a sound robot is found to be below 0
 CLEARLY = 1.5  # times the half-width of its 95 % interval: a loss that is modelled
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
 IN_PROCESS = "in-process"
@@ -867,8 +869,9 @@ def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Findin
 
 
 def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples] = ()) -> tuple[Finding, ...]:
-    """List friction and rotor inertias whose intervals are below 0: a wrong sign, scale, filter or clock causes it.
+    """List friction and rotor inertias surely below 0: a wrong sign, scale, filter or clock causes it.
 
+    Many are asked at once, and of a sensor behind the gears friction is 0: the bound is one of all of them together.
     Of a rotor it is a doubt, and of friction where all of the joint's together resists: the torques may be right.
     """
     base = base_parameters(robot)
@@ -876,9 +879,12 @@ def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples
     positive = {term.parameter: "friction cannot drive a joint" for term in robot.drive.friction
                 if friction_model(term).sign == "positive"}  # fmt: skip
     positive |= {rotor.parameter: "no rotor has that" for rotor in robot.drive.rotors if rotor.parameter in plain}
+    asked = max(1, sum(name in positive for name in intervals.names))
+    wider = NormalDist().inv_cdf(1.0 - (1.0 - POSSIBLE) / asked) / REACH_95
+    bounds = intervals.values + wider * (intervals.high - intervals.values)
     impossible = [
         (name, float(value), float(high))
-        for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
+        for name, value, high in zip(intervals.names, intervals.values, bounds, strict=True)
         if name in positive and high < 0.0
     ]
     friction = {term.parameter for term in robot.drive.friction}
@@ -887,8 +893,10 @@ def impossible_values(robot: Robot, intervals: Intervals, runs: Sequence[Samples
         Finding(
             "unusable" if drives[name] else "doubtful",
             "friction" if name in friction else "inertia",
-            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {positive[name]}"
-            + ", although all of its joint together resists" * (name in friction and not drives[name]),
+            f"{name} is {value:.3g}, surely below 0 (at most {high:.3g}, with {100.0 * POSSIBLE:g} % for all {asked} "
+            f"parameters that cannot be): {positive[name]}"
+            + ", although all of its joint together resists"
+            * (name in friction and not drives[name]),
             "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
             {"value": value, "high": high},
         )

@@ -147,6 +147,9 @@ def volumes_comment(robot: Robot) -> str:
     return f"# {volumes_sentence(robot)}\n{asked}"
 
 
+MARGIN = 2.1  # degrees or mm: more than a new campaign keeps free at the ends of ranges, by what rounding takes
+
+
 def home_pose(robot: Robot) -> FloatArray:
     """Return a home pose clear of the robot itself and, if it can, of a table that it stands on.
 
@@ -154,7 +157,8 @@ def home_pose(robot: Robot) -> FloatArray:
     """
     low, high = robot.limits.position.T
     low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
-    inner = 0.05 * (high - low)
+    kept = pendant_to_si(robot, np.full(robot.n_joints, MARGIN))
+    inner = np.minimum(np.maximum(0.05 * (high - low), kept), 0.5 * (high - low))
     turns = 0.5 * np.pi * np.vstack([np.eye(robot.n_joints), -np.eye(robot.n_joints)])
     pairs = (turns[:, None] + turns)[~np.tile(np.eye(robot.n_joints, dtype=bool), (2, 2))]
     likely = np.vstack([np.zeros(robot.n_joints), 0.5 * (low + high), turns, pairs])
@@ -164,6 +168,7 @@ def home_pose(robot: Robot) -> FloatArray:
     tries = np.clip(tries, low + inner, high - inner)
     for j, value in robot.locked.items():
         tries[:, j] = value
+    tries = pendant_to_si(robot, np.round(si_to_pendant(robot, tries), 1) + 0.0)  # as they are written
     if not robot.capsules:
         return np.asarray(tries[0])
     scene = Scene((), True, 0.02, 0.05)
@@ -171,8 +176,7 @@ def home_pose(robot: Robot) -> FloatArray:
     own, over = (clearances(robot, cell, tries) - required(robot, cell) for cell in (scene, table))
     clear = (own > 0.0).all(axis=1)
     above = clear & (over[:, (over > 0.0).any(axis=0)] > 0.0).all(axis=1)
-    chosen = tries[int(np.argmax(above if above.any() else clear))]
-    return pendant_to_si(robot, np.round(si_to_pendant(robot, chosen), 1) + 0.0)
+    return np.asarray(tries[int(np.argmax(above if above.any() else clear))])
 
 
 def numbers(values: FloatArray) -> str:

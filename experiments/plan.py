@@ -255,9 +255,13 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
 
 def suspicion_checks(robot: Robot) -> Iterator[Check]:
     """Check that no figure of the robot's file is surely wrong: torques and limits are computed with it."""
-    for odd in suspicions(robot):
-        if odd.level == "error":
-            yield Check("robot file", 0.0, 1.0, False, f"In {robot.name}'s file, {odd.where}: {odd.sentence}")
+    for sentence in surely_wrong(robot):
+        yield Check("robot file", 0.0, 1.0, False, sentence)
+
+
+def surely_wrong(robot: Robot) -> list[str]:
+    """List the figures of the robot's file that cannot be right."""
+    return [f"In {robot.name}'s file, {odd.where}: {odd.sentence}" for odd in suspicions(robot) if odd.level == "error"]
 
 
 def assumed_check(setup: Setup) -> tuple[Check, ...]:
@@ -879,7 +883,7 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
 
     blocked = explain(problem, seed=seed, evaluations=WHY_EVALUATIONS)
     if blocked.members or blocked.fits is None:
-        raise InfeasibleDesign(where, blocked)
+        raise InfeasibleDesign(where, blocked, surely_wrong(problem.robot))
     fits = candidates_of([blocked.fits])
     found = evaluate(problem, fits)
     return replace(
@@ -895,7 +899,8 @@ def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
     """Raise InfeasibleDesign, with the conflicting constraints, for a search without a feasible candidate."""
     from excitor.design.explain import explain
 
-    raise InfeasibleDesign(where, explain(problem, seed=seed, evaluations=WHY_EVALUATIONS))
+    blocked = explain(problem, seed=seed, evaluations=WHY_EVALUATIONS)
+    raise InfeasibleDesign(where, blocked, surely_wrong(problem.robot))
 
 
 def _invalid(setup: Setup, *problems: str) -> InvalidCampaign:

@@ -366,7 +366,8 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
     fitted = _fitted_reasons(robot)
     for (a, b), gap in zip(candidates, gaps.T, strict=True):
         parts = frozenset((robot.capsules[a].part, robot.capsules[b].part))
-        reason = robot.ignored_pairs.get(parts, "") or fitted.get((a, b), "") or _why_unchecked(gap, (a, b) in fitted)
+        to_meshes = (a, b) in fitted and "assumed" not in (capsules[a].origin, capsules[b].origin)
+        reason = robot.ignored_pairs.get(parts, "") or fitted.get((a, b), "") or _why_unchecked(gap, to_meshes)
         if reason:
             unchecked.append(SkippedPair(f"{names[a]} / {names[b]}", reason))
         else:
@@ -435,11 +436,11 @@ def _is_near(a: int, b: int, adjacent: set[frozenset[int]]) -> bool:
     return bool(around[0] & around[1])
 
 
-def _why_unchecked(gap: FloatArray, fitted: bool) -> str:
+def _why_unchecked(gap: FloatArray, to_meshes: bool) -> str:
     """Return why a pair's clearances at random postures make no constraint; empty where they make one."""
     if np.ptp(gap) < 1e-9:
         return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
-    if fitted:
+    if to_meshes:
         return ""
     if gap.max() < 0.0:
         return f"it overlaps in all of {len(gap)} random postures, by {-gap.max() * 1e3:.1f} mm at least"

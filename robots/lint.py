@@ -108,6 +108,9 @@ def _known_mass(phi: FloatArray, known: bool, where: str) -> Iterator[Finding]:
         yield Finding(level, where, sentence)
 
 
+_INERTIA_UNITS = {"kg mm²": 1e-6, "g mm²": 1e-9, "kg cm²": 1e-4, "g cm²": 1e-7}  # kg m²
+
+
 def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     yield from _known_mass(phi, True, where)
     if phi[9] <= 0.0:
@@ -131,12 +134,14 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     gyration = float(np.sqrt(np.abs(moments).max() / phi[9]))
     most = max(2.0 * reach, 0.3) if reach > 0.0 else 1.0
     if gyration > most:
+        fits = (unit for unit, size in _INERTIA_UNITS.items() if 0.05 * most < gyration * np.sqrt(size) < most)
+        unit = next(fits, "kg mm²")
         sentence = (
             f"inertia of {np.abs(moments).max():.3g} kg m² at {phi[9]:.3g} kg is that of mass {gyration:.3g} m away, "
-            f"but the link reaches {reach:.3g} m; check that it is about the centre of mass, in kg m², not kg mm²"
+            f"but the link reaches {reach:.3g} m; check that it is about the centre of mass, in kg m², not {unit}"
         )
         sure = gyration > 20.0 * most
-        inertia = _entries(about_center_of_mass(phi)[2] / 1e6)
+        inertia = _entries(about_center_of_mass(phi)[2] * _INERTIA_UNITS[unit])
         yield Finding("error" if sure else "warning", where, sentence + f": inertia = {inertia}" * sure)
     if phi[9] > 3000.0:
         yield Finding("warning", where, f"weighs {phi[9]:g} kg; check that the mass is in kg, not g")

@@ -190,9 +190,12 @@ def _notes(task: _Task) -> tuple[str, ...]:
 def _left_out(robot: Robot, scene: Scene) -> list[str]:
     notes = []
     if scene.self_collision:
-        unchecked = [f"{pair.name}: {pair.reason}" for pair in unchecked_pairs(robot, scene)]
+        unchecked, reasons = unchecked_pairs(robot, scene), dict[str, list[str]]()
+        for pair in unchecked:
+            reasons.setdefault(pair.reason, []).append(pair.name)
         if unchecked:
-            notes.append(f"{len(unchecked)} pairs of links are not kept apart: {'; '.join(unchecked)}")
+            listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+            notes.append(f"{len(unchecked)} pairs of links are not kept apart: {listed}")
         lowered = [
             f"{name} ({1e3 * need:.0f} mm)"
             for name, need in zip(row_names(robot, scene), required(robot, scene), strict=True)

@@ -15,7 +15,7 @@ from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
 from excitor.design.motion import RISE_MOST, Excitation, Move, Run, Table, even_spans, periodic_run, rise
-from excitor.robots.cell import Scene, Shape, Zone, clearances, required, row_names
+from excitor.robots.cell import Scene, Shape, SkippedPair, Zone, clearances, required, row_names
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
@@ -520,6 +520,15 @@ def test_what_is_not_stated_is_noted(arm):
     free[4, 1] = np.inf
     one = certify(arm, make_trajectory(arm, 0), from_robot(replace(arm, limits=replace(arm.limits, position=free))))
     assert "no position limit is stated for j5" in one.notes
+
+
+def test_pairs_left_out_for_one_reason_are_listed_together(arm, monkeypatch):
+    left = tuple(
+        SkippedPair(name, reason) for name, reason in (("a / b", "touch"), ("a / c", "far"), ("b / c", "touch"))
+    )
+    monkeypatch.setattr("excitor.design.certify.certify.unchecked_pairs", lambda robot, scene: left)
+    notes = certify(arm, make_trajectory(arm, 0, period=2.0), replace(from_robot(arm), scene=Scene())).notes
+    assert "3 pairs of links are not kept apart: a / b, b / c: touch; a / c: far" in notes
 
 
 def test_neighbours_that_keep_less_than_the_cell_are_named(arm):

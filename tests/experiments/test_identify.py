@@ -275,6 +275,25 @@ def test_friction_that_drives_is_refused(folder):
     assert any("Fv2" in finding.sentence for finding in findings)
 
 
+def test_one_of_many_parameters_is_not_surely_below_zero_by_chance():
+    """A sensor behind the gears feels no friction: of many estimates of 0 one lies below its 95 % interval."""
+    from excitor.experiments.identification import impossible_values
+    from excitor.identify.intervals import Intervals
+
+    robot = load("iiwa")
+    names = [term.parameter for term in robot.drive.friction if term.model in ("viscous", "coulomb")]
+    n, found = len(names), {}
+    for sigmas in (2.5, 5.0):
+        values = np.append(np.zeros(n - 1), -sigmas)
+        edges = values - 1.96, values + 1.96
+        intervals = Intervals("white", tuple(names), ("N m",) * n, values, np.eye(n), *edges, np.ones(n), {})
+        found[sigmas] = impossible_values(robot, intervals)
+    assert n == 14
+    assert found[2.5] == ()
+    (finding,) = found[5.0]
+    assert "surely below 0 (at most -1.81, with 99 % for all 14 parameters that cannot be)" in finding.sentence
+
+
 @pytest.mark.parametrize("role", ["identify", "validate"])
 def test_static_poses_join_a_moving_run(folder, role):
     """Thinning and the dead zone are not for poses that are held; a few of them may validate."""

@@ -61,6 +61,17 @@ def test_it_can_be_designed_without_a_change(init, tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {"campaign.toml", "design.json", "plan.html"}
 
 
+def test_home_keeps_the_margin_of_short_ranges(init, tmp_path):
+    (tmp_path / "mine.urdf").write_text(
+        URDF.replace("revolute", "prismatic").replace('lower="0.5" upper="2"', 'lower="0" upper="0.03"')
+    )
+    assert init("init", tmp_path / "cell", "--robot", tmp_path / "mine.urdf")[0] == 0
+    setup = set_up(open_campaign(tmp_path / "cell", "design"))
+    low, high = setup.constraints.limits.position.T
+    assert low == pytest.approx(0.002)
+    assert low < setup.constraints.home < high
+
+
 def test_a_robot_file_is_copied_into_the_folder(init, tmp_path):
     (tmp_path / "mine.urdf").write_text(URDF)
     code, _ = init("init", tmp_path / "cell", "--robot", tmp_path / "mine.urdf")
@@ -136,7 +147,7 @@ def test_a_campaign_is_never_overwritten(init, tmp_path):
 def test_for_scripts(init, tmp_path):
     code, printed = init("init", tmp_path / "cell", "--robot", "tx40", "--json")
     assert code == 0
-    assert json.loads(printed.out) == {"campaign": str(tmp_path / "cell" / "campaign.toml"), "missing": []}
+    assert json.loads(printed.out) == {"campaign": str(tmp_path / "cell" / "campaign.toml"), "missing": [], "wrong": []}
     code, printed = init("init", tmp_path / "cell", "--robot", "tx40", "--json")
     assert code == 1
     assert "exists already" in json.loads(printed.out)["error"][0]
@@ -158,6 +169,26 @@ def test_what_cannot_be_begun(init, tmp_path, place, robot, word):
     assert word in printed.err
     assert "Traceback" not in printed.err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_arm_of_short_links_without_shapes_can_stand_at_home(init, tmp_path):
+    """Volumes of assumed radius, as wide as the links between them are long, touch wherever the arm is."""
+    from excitor.robots.cell import Scene, unchecked_pairs
+
+    body = '<inertial><mass value="2"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>'
+    links = "".join(f'<link name="l{k}">{body}</link>' for k in range(8))
+    joints = "".join(
+        f'<joint name="j{k}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/><axis xyz="{axis}"/>'
+        f'<origin xyz="0 0 {z}"/><limit lower="-2" upper="2" velocity="2" effort="60"/></joint>'
+        for k, (z, axis) in enumerate(zip((0.1, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1), ["0 0 1", "0 1 0"] * 4, strict=False))
+    )
+    (tmp_path / "arm.urdf").write_text(f'<robot name="arm">{links}{joints}</robot>')
+    assert init("init", tmp_path / "cell", "--robot", tmp_path / "arm.urdf")[0] == 0
+    setup = set_up(open_campaign(tmp_path / "cell", "design"))
+    assert not setup.constraints.home.any()
+    left = {pair.name: pair.reason for pair in unchecked_pairs(setup.robot, Scene())}
+    assert "cannot detect collisions" in left["link j0 / link j2"]
+    assert "link j0 / link j4" not in left
 
 
 def test_home_is_clear_of_itself():

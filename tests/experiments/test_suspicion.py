@@ -92,6 +92,14 @@ SURE = {  # a robot's figures that are surely wrong: no torque or limit that res
         urdf({"l2": {"inertia": (4e4, 4e4, 1e4)}}),
         "not kg mm²: inertia = [0.04, 0, 0, 0.04, 0, 0.01]",
     ),
+    "inertia in g mm2": (
+        urdf({"l2": {"inertia": (4e7, 4e7, 1e7)}}),
+        "not g mm²: inertia = [0.04, 0, 0, 0.04, 0, 0.01]",
+    ),
+    "inertia in kg cm2": (
+        urdf({"l2": {"mass": 0.4, "inertia": (400, 400, 400)}}),
+        "not kg cm²: inertia = [0.04, 0, 0, 0.04, 0, 0.04]",
+    ),
     "centre in mm": (urdf({"l2": {"center": "0 0 150"}}), "in metres, not mm: center = [0, 0, 0.15]"),
     "lengths in mm": (urdf(joints={"xyz": "0 0 300"}), "no robot does; check that they are in metres, not mm"),
 }
@@ -360,6 +368,18 @@ def test_one_folder_outside_is_allowed_on_the_command_line_alone(tmp_path, said)
     assert code == 1
     assert "write the whole robot with excitor robots --to toml" in told
     assert said("design", cell, "--files", tmp_path / "nowhere")[0] == 2
+
+
+def test_what_is_surely_wrong_is_said_by_init_and_where_no_motion_fits(tmp_path, said):
+    path, cell = tmp_path / "arm.urdf", tmp_path / "cell"
+    path.write_text(urdf({"l2": {"inertia": (4e7, 4e7, 1e7)}}))
+    words = "not g mm²: inertia = [0.04, 0, 0, 0.04, 0, 0.01]"
+    code, told = said("init", cell, "--robot", path)
+    assert code == 0
+    assert told.index(words) < told.index("leaves out")
+    code, told = said("design", cell, "--evaluations", "50")
+    assert code == 1
+    assert told.index("no design") < told.index(words) < told.index("No motion fits")
 
 
 def test_init_lists_what_is_missing_the_costliest_first(tmp_path, said):
