@@ -13,6 +13,7 @@ HEAD = 65536  # bytes by which a format is told
 LARGEST_TEXT = 2_000_000_000  # bytes of a text file; what it fills of memory is checked while it is read
 LARGEST_BINARY = 8_000_000_000
 LONGEST_LINE = 100_000
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # marks at a file's beginning
 _BLOCK = 1 << 22
 
 
@@ -28,6 +29,8 @@ class Head:
     @property
     def text(self) -> str | None:
         """The beginning as text; None where it is not text."""
+        if self.data[:2] in UTF_16:
+            return self.data[: len(self.data) // 2 * 2].decode("utf-16", "replace")
         if self.is_folder or b"\0" in self.data:
             return None
         return self.data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
@@ -118,6 +121,8 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     try:
         with path.open("rb") as file:
             start = file.read(4096)
+            if start[:2] in UTF_16:
+                return (start + file.read()).decode("utf-16").splitlines()
             if b"\0" in start:
                 raise InvalidLog(path, "is not text: it contains zero bytes (UTF-16? save it as UTF-8)")
             blocks.append(start)
@@ -133,7 +138,8 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
                     raise _endless(path)
         lines = b"".join(blocks).decode(encoding).splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidLog(path, f"byte {error.start} is not UTF-8 text; save the file as UTF-8") from None
+        encoding = error.encoding.upper()
+        raise InvalidLog(path, f"byte {error.start} is not {encoding} text; save the file as UTF-8") from None
     except OSError as error:
         raise InvalidLog(path, f"cannot be read: {_reason(error)}") from None
     if lines and max(map(len, lines)) > LONGEST_LINE:
