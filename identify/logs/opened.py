@@ -10,7 +10,8 @@ from excitor.identify.log import Recording
 from excitor.robots.errors import InvalidLog
 
 HEAD = 65536  # bytes by which a format is told
-LARGEST_TEXT = 2_000_000_000  # bytes of a text file; what it fills of memory is checked while it is read
+LARGEST_TEXT = 300_000_000  # bytes of a text file that is read as a whole: it fills five times as much memory
+WHOLE = 40_000_000  # numbers of other files that are read as a whole
 LARGEST_BINARY = 8_000_000_000
 LONGEST_LINE = 100_000
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # marks at a file's beginning
@@ -101,7 +102,8 @@ def check_file(path: Path, largest: int) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise InvalidLog(path, "is a pipe or a device, expected a file")
     if found.st_size > largest:
-        raise InvalidLog(path, f"is {found.st_size / 1e9:.1f} GB; cut the log into runs")
+        sentence = f"is {found.st_size / 1e9:.2g} GB, more than the {largest / 1e9:.2g} GB that are read as a whole"
+        raise InvalidLog(path, f"{sentence}; cut the log into runs, or record it at a lower rate")
     return found.st_size
 
 
