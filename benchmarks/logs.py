@@ -5,6 +5,7 @@ of their own. Their logs have quantised encoders, uneven clocks, drifting and ri
 are identified where they are found.
 """
 
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -15,14 +16,17 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import IdentifiedModel, identify, judging_equations
+from excitor.experiments.identification import IdentifiedModel, identify, judging_equations, write_model
 from excitor.experiments.logs import band_findings, settle
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
+from tests.robots.test_codegen import run_c, run_python
 
+GCC = shutil.which("gcc")
+SLOWEST = 0.01  # rad/s of a joint that moves
 STEP = 5e-4  # s of the simulators
 RATE = 500.0  # Hz of the logs
 PERIOD, HARMONICS = 10.0, 5
@@ -74,6 +78,7 @@ def run(full: bool = False) -> Report:
     cases: list[Case] = []
     for seed in range(ARMS if full else 1):
         cases += [measure_arm(seed, noise, DRAWS) for noise in NOISES]
+    exported = np.array([exported_errors(seed) for seed in range(ARMS if full else 1)])
     ratios = np.array([case.ratio for case in cases])
     widths, inside = (np.concatenate([getattr(case, name) for case in cases]) for name in ("widths", "inside"))
     caught, refused = sum(case.caught for case in cases), sum(case.refused for case in cases)
@@ -86,6 +91,8 @@ def run(full: bool = False) -> Report:
             "logs.wrong_band_caught_percent", 100.0 * caught / sum(case.wrong for case in cases), "%", 100.0, "equal"
         ),
         Figure("logs.good_band_refused", refused, "", 0, "equal"),
+        Figure("logs.exported_percent", float(exported[:, 0].max()), "%", 1.0, "at most"),
+        Figure("logs.exported_c_apart", float(np.nanmax([0.0, *exported[:, 2]])), "", 1e-12, "at most"),
         Figure("logs.format_difference", format_difference(), "", 1e-9, "at most"),
         Figure("logs.identify_s", float(np.median([case.seconds for case in cases])), "s", 10.0, "at most"),
         *evidence_figures(full),
@@ -99,7 +106,9 @@ def run(full: bool = False) -> Report:
     figures += process_figures(DATA / "qrc350") if (DATA / "qrc350").is_dir() else []
     chosen = {f"arm {case.seed}, {100 * case.noise:g} % noise": case.chosen for case in cases}
     chosen |= {name: choice for name, (_, choice) in public.items()}
-    return Report("bench", "logs", figures, {"arms": len(cases) // len(NOISES), "chosen": chosen})
+    stuck = [round(float(x), 2) for x in exported[:, 1]]
+    context = {"arms": len(cases) // len(NOISES), "chosen": chosen, "exported_percent_with_standstill": stuck}
+    return Report("bench", "logs", figures, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +133,15 @@ def sensors_of(seed: int, noise: float) -> Sensors:
     return Sensors(noise=noise, quantum=quantum, jitter=seed % 4 > 1, velocities=seed % 3 == 0)
 
 
+def simulator_of(seed: int) -> str:
+    """Choose the simulator of an arm: pinocchio for every fifth."""
+    return "pinocchio" if seed % 5 == 4 else "mujoco"
+
+
 @one_blas_thread()
 def measure_arm(seed: int, noise: float, draws: int) -> Case:
     """Identify an arm by default and with fixed low-passes, on several draws of its sensors' errors."""
-    arm, rng = random_arm(seed), np.random.default_rng(seed)
-    simulator = "pinocchio" if seed % 5 == 4 else "mujoco"
+    arm, rng, simulator = random_arm(seed), np.random.default_rng(seed), simulator_of(seed)
     with tempfile.TemporaryDirectory(prefix="excitor-logs-") as name:
         folder, sensors = Path(name), sensors_of(seed, noise)
         motions = simulate_arm(arm, seed, simulator)
@@ -164,6 +177,31 @@ def measure_arm(seed: int, noise: float, draws: int) -> Case:
             seconds=seconds,
             chosen=f"{simulator}: {_chosen(found)}",
         )
+
+
+@one_blas_thread()
+def exported_errors(seed: int) -> tuple[float, float, float]:
+    """Compare model.py with the simulator's torques on the motion that was not fitted, in percent; and with model.c.
+
+    First where joints move: one that sticks needs any torque up to its dry friction, which is no function of its state.
+    Then over all rows; then what model.c deviates by, of the torques' rms; NaN without gcc.
+    """
+    arm = random_arm(seed)
+    motions = simulate_arm(arm, seed, simulator_of(seed))
+    with tempfile.TemporaryDirectory(prefix="excitor-logs-") as name:
+        folder = Path(name)
+        write_campaign(folder, arm, motions, 0, sensors_of(seed, NOISES[0]))
+        write_model(identify(open_campaign(folder)))
+        t, q, dq, tau = motions["validate"]
+        at = np.arange(round(1.0 / STEP), len(t) - 1, 7)
+        states = list(zip(q[at], dq[at], (dq[at + 1] - dq[at]) / STEP, strict=True))
+        forms = [("model.py", run_python), *([("model.c", run_c)] if GCC else [])]
+        codes = [run((folder / form).read_text(), folder, arm.n) for form, run in forms]
+        python, *c = (np.array([code(*state) for state in states]) for code in codes)
+    size, error, moving = np.linalg.norm(tau[at]), python - tau[at], np.abs(dq[at]) > SLOWEST
+    apart = float(np.abs(c[0] - python).max() / size * np.sqrt(tau[at].size)) if c else np.nan
+    part = np.linalg.norm(error[moving]) / np.linalg.norm(tau[at][moving])
+    return 100.0 * float(part), 100.0 * float(np.linalg.norm(error) / size), apart
 
 
 def _chosen(found: IdentifiedModel) -> str:

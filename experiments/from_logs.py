@@ -21,8 +21,8 @@ from excitor.experiments.files import write_atomically
 from excitor.experiments.init import begin
 from excitor.experiments.logs import FASTEST_JOINT, RATES
 from excitor.identify.diagnose import several
-from excitor.identify.log import UNINITIALISED, Channel, Log, Recording, Signal, check_measured, joint_side
-from excitor.identify.logs.declared import KINDS, SECONDS, UNITS, ColumnMap, Side
+from excitor.identify.log import COARSE, UNINITIALISED, Channel, Log, Recording, Signal, check_measured, joint_side
+from excitor.identify.logs.declared import KINDS, SECONDS, SHARES, UNITS, ColumnMap, Side
 from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.identify.logs.read import recording_log
 from excitor.identify.signals import differentiate, lowpass
@@ -35,12 +35,13 @@ from excitor.robots.robot import Motion, Robot, posture
 
 FEWEST = 100  # samples that anything is judged by
 FITS = 0.97  # correlation of increments with a velocity
-SIZE = 2.5  # times: what the prior's torques may be off
+SIZE, CLOSE = 2.5, 1.5  # times: what the prior's torques may be off, and where they decide against the usual unit
 SMOOTH, MOST = 10.0, 20_000  # Hz, and samples, of what is compared with them
 _TABLES = tomllib.loads((resources.files("excitor.experiments") / "headings.toml").read_text("utf-8"))
 _KIND, _UNIT = (
     {word: name for name, words in _TABLES[key].items() for word in words.split()} for key in ("kinds", "units")
 )
+_PERCENT = {word for word, unit in _UNIT.items() if unit in SHARES}
 _MOTOR = {"motor", "rotor", "actuator"}
 Choice = tuple[str, Side]
 
@@ -66,6 +67,7 @@ class Proposal:
     groups: list[Group] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)  # of the map, but for its signals
     rate: float = 0.0  # Hz; 0: not known
+    coarse: bool = False  # whether many rows share a stamp
     known: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -122,6 +124,8 @@ def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: st
         listed = ", ".join(f"{name} has {n}" for name, n in joints.items())
         raise ExcitorError(f"logs are of robots with unlike joints: {listed}; begin a campaign for each robot")
     first = next(iter(found.values()))
+    for path, one in found.items():
+        _agree(path, one, first)
     runs: list[dict[str, Any]] = [
         {"name": path.stem, "log": f"logs/{path.name}"} | ({"columns": one.table} if one.table != first.table else {})
         for path, one in found.items()
@@ -142,9 +146,19 @@ def propose(found: dict[Path, Proposal], campaign: OpenCampaign | None, task: st
     return "".join(f"# {line}\n" for line in head) + text, first
 
 
+def _agree(path: Path, one: Proposal, first: Proposal) -> None:
+    """Give columns of the same names the units and sides of the first log; say where this one seems to have others."""
+    for a, b in zip(first.groups, one.groups, strict=False):
+        if (a.kind, a.columns) == (b.kind, b.columns) and (a.unit, a.side) != (b.unit, b.side):
+            sentence = f"{a.unit}, {a.side} side, as in the first log, though those of {path.name} look like {b.unit}"
+            first.unknown.append(f"log.signals {a.kind}: {sentence}, {b.side} side: check")
+            b.unit, b.side, b.why = a.unit, a.side, a.why
+
+
 def words_of(name: str) -> list[str]:
     """Split a heading into words: `motorPos_1 [deg]` into motor, pos, deg."""
-    return re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
+    spelled = name.replace("%", " percent ").replace("°", " deg ")
+    return re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", spelled).lower())
 
 
 def kind_of(words: Sequence[str]) -> str | None:
@@ -165,8 +179,7 @@ def grouped(recording: Recording) -> Proposal:
     plain = recording.format in FORMATS and FORMATS[recording.format].table
     bare = plain and all(channel.name.isdigit() for channel in left)
     timed = next((c for c in left if c.t is None and _is_time(c, bare)), None)
-    clock = left[0].t if timed is None else timed.values
-    found.rate = 0.0 if clock is None else float(1.0 / np.median(np.diff(clock)))
+    _clock(found, left, timed)
     if timed is not None:
         found.columns["time"] = int(timed.name) if bare else timed.name
         left.remove(timed)
@@ -194,6 +207,18 @@ def grouped(recording: Recording) -> Proposal:
     return found
 
 
+def _clock(found: Proposal, left: Sequence[Channel], timed: Channel | None) -> None:
+    """Find the rate of a recording's stamps; say which column is called a time, and is none."""
+    clock = left[0].t if timed is None else timed.values
+    found.coarse = clock is not None and bool(np.mean(np.diff(clock) == 0.0) > COARSE)
+    if clock is not None:
+        rise = (clock[-1] - clock[0]) / (len(clock) - 1)
+        found.rate = float(1.0 / (rise if found.coarse else np.median(np.diff(clock))))
+    for one in [c for c in left if timed is None and c.t is None and _is_called_time(c)]:
+        have = f"{len(np.unique(one.values))} values in {len(one.values)} rows"
+        found.known.append(f"{one.name} is called a time, but has {have}: left out; record it in double precision")
+
+
 def _defined(recording: Recording) -> list[Group]:
     """List the quantities of a recording whose format defines positions, torques and clock; else none."""
     try:
@@ -206,10 +231,16 @@ def _defined(recording: Recording) -> list[Group]:
 
 def _is_time(channel: Channel, bare: bool) -> bool:
     """Return True for a column that rises, and is called a time if it is called anything."""
-    words = words_of(channel.name)
-    called = bare or (bool(words) and _KIND.get(words[0]) == "time" and kind_of(words) is None)
+    called = bare or _is_called_time(channel)
     steps = np.diff(channel.values)
-    return bool(called and len(steps) > 2 and (steps >= 0.0).all() and np.quantile(steps, 0.9) < 3.0 * np.median(steps))
+    ticks = steps[steps > 0.0]
+    rises = len(ticks) > 2 and len(ticks) > 0.01 * len(steps) and bool((steps >= 0.0).all())
+    return bool(called and rises and np.quantile(ticks, 0.9) < 3.0 * np.median(ticks))
+
+
+def _is_called_time(channel: Channel) -> bool:
+    words = words_of(channel.name)
+    return bool(words) and _KIND.get(words[0]) == "time" and kind_of(words) is None
 
 
 def _table(path: str, channels: Sequence[Channel]) -> FloatArray:
@@ -287,6 +318,9 @@ def _split(path: Path, found: Proposal, robot: Robot | None) -> None:
         have = f"has {len(columns)} columns of numbers without headings"
         raise InvalidLog(path, f"{have}, expected two to four times the {n or 'number of'} joints; write headings")
     places = [slice(k, k + n) for k in range(0, len(columns), n)]
+    if _joint_by_joint(values, n):
+        places = [slice(k, None, len(places)) for k in range(len(places))]
+        found.known.append("columns are sorted by joints: those of a joint stand side by side")
     groups = [Group("", columns[at], values[:, at], words) for at in places]
     after = {a: b for a, b in product(groups, groups) if a is not b and _derivative(a, b)[1] > FITS}
     smooth = min(groups, key=lambda g: float(np.median(np.diff(g.values, n=2, axis=0).std(axis=0) / g.values.std())))
@@ -299,6 +333,13 @@ def _split(path: Path, found: Proposal, robot: Robot | None) -> None:
         raise InvalidLog(path, f"has {len(groups)} blocks of {n} columns without headings; write headings")
     rest[0].kind = "torque"
     found.groups = groups
+
+
+def _joint_by_joint(values: FloatArray, n: int) -> bool:
+    """Return True if columns of a quantity stand apart: as rough are then those that are a joint's columns apart."""
+    rough = np.log(np.maximum(np.diff(values, n=2, axis=0).std(axis=0), 1e-12) / np.maximum(values.std(axis=0), 1e-12))
+    blocks, apart = (part.std(axis=1).mean() for part in (rough.reshape(-1, n), rough.reshape(n, -1).T))
+    return bool(apart < 0.5 * blocks)
 
 
 def _derivative(x: Group, dx: Group) -> tuple[float, float]:
@@ -334,13 +375,16 @@ def _settle_clock(found: Proposal, q: Group, v: Group | None) -> None:
         found.rate /= SECONDS[unit]
         sentence = f"stamps are {step:.4g} apart: {found.rate:.6g} Hz in {unit}"
         (found.known if likely else found.unknown).append(sentence if likely else f"log.time_unit: {sentence}")
+        found.known += ["many rows share a stamp: they are placed evenly between"] if found.coarse else []
     elif not found.rate:
         step, fit = (0.0, 0.0) if v is None else _derivative(q, v)
         rates = [1.0 / (step * f) for f in (1.0, np.pi / 180.0, 180.0 / np.pi) if step > 0.0]
         rate = next((rate for rate in rates if RATES[0] <= rate <= RATES[1]), 0.0) if fit > FITS else 0.0
         if not rate:
             found.columns["sample_rate_hz"] = 0.0
-            found.unknown.append("log.sample_rate_hz: no column is a time, and no velocities show the rate: state it")
+            found.unknown.append(
+                "log.sample_rate_hz: no column is a usable time, and no velocities show the rate: state it"
+            )
             return
         near = float(f"{rate:.2g}")
         found.rate = found.columns["sample_rate_hz"] = near if abs(near / rate - 1.0) < 0.02 else float(f"{rate:.5g}")
@@ -354,17 +398,22 @@ def _settle_units(found: Proposal, q: Group, effort: Group, robot: Robot | None)
     pairs = list(product(fits or _choices(q)[:1], _choices(effort)))
     off = {pair: _off(robot, q, effort, found.rate, pair) for pair in pairs}
     best = min(pairs, key=off.__getitem__)
-    sure = off[best] < np.log(SIZE)
+    usual = not fits or fits[0] != _choices(q)[0] or best[0] == fits[0]
+    sure = off[best] < np.log(SIZE if usual else CLOSE)
     (q.unit, q.side), (effort.unit, effort.side) = best if sure else pairs[0]
+    if effort.words & _PERCENT:
+        effort.unit, effort.why, sure = SHARES[0], "of rated values", True
+        remedy = 'unit = "N m" and scale = [rated torque / 100, ...], a value a joint'
+        found.unknown.append(f"log.signals {effort.kind}: is in % of rated values, which it does not hold: {remedy}")
     q.why = f"over {np.ptp(q.values, axis=0).max():.3g} {q.unit}, up to {_speed(q.values, rate, q.unit):.2g} rad/s"
     called = {_UNIT[word] for word in q.words & _UNIT.keys()} & UNITS["position"].keys()
     if called and q.unit not in called:
         found.known.append(f"positions are called {called.pop()}, but only {q.unit} is plausible: {q.why}")
     if not fits:
         found.unknown.append("log.signals position: no unit keeps the limits of the robot; state unit and side")
-    if sure and robot is not None:
+    if sure and robot is not None and not effort.why:
         effort.why = f"so they move the masses of {robot.name}"
-    elif not effort.words & {*_UNIT, *_MOTOR, "joint"}:
+    elif not effort.why and not effort.words & {*_UNIT, *_MOTOR, "joint"}:
         effort.why = "unknown: neither the log nor known masses show unit and side"
         found.unknown.append(f"log.signals {effort.kind}: unit {effort.unit}, side {effort.side} are a guess: check")
 

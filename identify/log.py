@@ -36,6 +36,7 @@ EVEN = 0.01  # of an interval: stamps that deviate less are even
 LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer, ...
 SHORT_GAP, LONGEST_SHORT = 0.04, 25.5  # ... and s, of so many intervals at most
 _TOGETHER = 10  # steps of a jittering clock
+COARSE = 0.2  # of all rows: that many repeat the time of the row before, where a clock is coarse
 MOST_MISSING = 0.3  # of all samples
 _NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
 _RESOLUTIONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # s, that stamps may be rounded to
@@ -315,13 +316,17 @@ class Grid:
     notes: tuple[str, ...]
 
 
-def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -> tuple[Stamps, list[str]]:
+def check_stamps(
+    path: str, name: str, clock: Clock, span: Span | None = None, values: FloatArray | None = None
+) -> tuple[Stamps, list[str]]:
     """Check a time base: repeated stamps are dropped, time that runs backward and long gaps refused with their row.
 
-    With a span, faults outside of it do not count, and long gaps within it are listed instead of refused.
+    With a span, faults outside of it do not count, and long gaps within it are listed instead of refused. `values` that
+    change while stamps repeat show that the clock is coarse; an even rate is taken then.
     """
     assert clock.t is not None
-    t, rows, notes = clock.t, clock.rows, []
+    t, coarse = _between_ticks(clock.t, values)
+    rows, notes = clock.rows, [f"{name}: {coarse}"] if coarse else []
     kept = np.concatenate([[True], np.diff(t) != 0.0]) if len(t) else np.zeros(0, dtype=bool)
     if not kept.all():
         first = rows[int(np.flatnonzero(~kept)[0])]
@@ -357,6 +362,23 @@ def check_stamps(path: str, name: str, clock: Clock, span: Span | None = None) -
     notes += [f"{name}: {remark}"] if remark else []
     gaps = tuple((float(t[k]), float(t[k + 1])) for k in long)
     return Stamps(name, t, kept, interval, missing, even, gaps, skipped), notes
+
+
+def _between_ticks(t: FloatArray, values: FloatArray | None) -> tuple[FloatArray, str]:
+    """Place rows evenly between the ticks of a clock that is coarser than their interval, and say so."""
+    step = np.diff(t)
+    same = step == 0.0
+    if values is None or len(t) < 10 or same.mean() < COARSE or (step < 0.0).any() or same.all():
+        return t, ""
+    changed = (np.diff(values.reshape(len(t), -1), axis=0) != 0.0).any(axis=1)
+    if changed[same].mean() < 0.5 * changed[~same].mean():
+        return t, ""  # rows that were written twice
+    k = np.arange(len(t)) - 0.5 * (len(t) - 1)
+    line = t.mean() + k * float(k @ (t - t.mean()) / (k @ k))
+    if np.ptp(t - line) > 2.2 * float(np.median(step[~same])):
+        return t, ""
+    each = len(t) / (1 + np.count_nonzero(step))
+    return line, f"about {each:.2g} rows share a stamp of this coarse clock; an even rate is taken"
 
 
 def _check_count(path: str, name: str, count: int) -> None:

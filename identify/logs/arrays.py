@@ -8,10 +8,12 @@ import contextlib
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from math import prod
@@ -21,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from excitor.identify.log import Channel, Clock, Recording
-from excitor.identify.logs.opened import LARGEST_BINARY, check_file
+from excitor.identify.logs.opened import LARGEST_BINARY, WHOLE, check_file
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
@@ -71,7 +73,6 @@ def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes:
     return array
 
 
-MOST_NUMBERS = 100_000_000
 MEMORY = 4 * 2**30  # bytes of address space; libraries reserve far more than they use
 SECONDS, PER_BYTE = 1.5, 5e-8  # of CPU that reading may take; compressed files are inflated meanwhile
 _PATIENCE = 20.0  # times longer on the clock, on a machine with other work
@@ -88,7 +89,8 @@ Arrays = tuple[dict[str, FloatArray], dict[str, str]]  # numbers by name; what e
 def read_apart(path: Path, form: str, *rows: int) -> Arrays:
     """Read arrays by name from `matlab`, `hdf5` or `parquet`; InvalidLog states why a file cannot be read.
 
-    `rows`: the first, and how many, where a Parquet file is read in parts; "parquet rows" counts them.
+    `rows`: the first, and how many, where a file of HDF5 or Parquet is read in parts; "hdf5 rows" and "parquet rows"
+    count them.
     """
     size = check_file(path, LARGEST_BINARY)
     with _lock:
@@ -225,8 +227,11 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-_LIBRARIES = {"matlab": "scipy.io", "hdf5": "h5py"} | dict.fromkeys(("parquet", "parquet rows"), "pyarrow.parquet")
+_LIBRARIES = {"matlab": "scipy.io", "hdf5": "h5py", "hdf5 rows": "h5py"} | dict.fromkeys(
+    ("parquet", "parquet rows"), "pyarrow.parquet"
+)
 _SPARE, _RATIO = 2**26, 100  # bytes a MATLAB file may grow by when it is inflated, and times: no measurement grows more
+_COMPRESSED, _BLOCK = 15, 1 << 22  # kind of an element; bytes
 _DEEPEST = 8
 _MOST_ARRAYS = 2000  # arrays
 
@@ -240,8 +245,12 @@ def read_matlab(path: str) -> Arrays:
     from scipy.io import loadmat, whosmat
 
     largest = (_SPARE + _RATIO * os.path.getsize(path)) // 8
-    if sum(prod(shape) for _, shape, kind in whosmat(path) if kind != "sparse") > largest:
+    count = sum(prod(shape) for _, shape, kind in whosmat(path) if kind != "sparse")
+    if count > largest:
         raise Unreadable("holds a variable larger than a log can be")
+    if max(count, _inflated(path) // 8) > WHOLE:
+        sentence = f"holds more than the {WHOLE // 10**6} million numbers of a MATLAB file that is read as a whole"
+        raise Unreadable(f"{sentence}; save it with -v7.3, or as Parquet, which are read in parts")
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Unreadable variable")
         content = loadmat(path)
@@ -253,6 +262,26 @@ def read_matlab(path: str) -> Arrays:
     if sum(array.size for array in arrays.values()) > largest:
         raise Unreadable("holds a struct larger than a log can be")
     return arrays, left
+
+
+def _inflated(path: str) -> int:
+    """Count the bytes of a MATLAB file's elements, inflated, up to more than a log may have."""
+    total = 0
+    with open(path, "rb") as file:
+        order = "<" if file.read(128)[126:128] == b"IM" else ">"
+        while total <= 8 * WHOLE and len(tag := file.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}II", tag)
+            end = file.tell() + size
+            if kind == _COMPRESSED:
+                inflate = zlib.decompressobj()
+                while total <= 8 * WHOLE and file.tell() < end and (data := file.read(min(_BLOCK, end - file.tell()))):
+                    while data and total <= 8 * WHOLE:
+                        total += len(inflate.decompress(data, _BLOCK))
+                        data = inflate.unconsumed_tail
+            else:
+                total += size
+            file.seek(end)
+    return total
 
 
 def _flatten(name: str, value: Any, arrays: dict[str, FloatArray], left: dict[str, str]) -> None:
@@ -283,8 +312,8 @@ def _kind(value: Any) -> str:
     return {"O": "a cell array", "U": "text", "c": "an array of complex numbers"}.get(value.dtype.kind, "")
 
 
-def read_hdf5(path: str) -> Arrays:
-    """Read all tables of numbers; members of structs are named by dots."""
+def read_hdf5(path: str, first: int = 0, count: int | None = None) -> Arrays:
+    """Read all tables of numbers, or some rows of those that are as long as the longest; members are named by dots."""
     try:
         import h5py
     except ImportError:
@@ -294,11 +323,35 @@ def read_hdf5(path: str) -> Arrays:
     arrays: dict[str, FloatArray] = {}
     left: dict[str, str] = {}
     with h5py.File(path, "r") as file:
-        _walk(h5py, file, "", arrays, left)
+        found: dict[str, Any] = {}
+        _walk(h5py, file, "", found, left)
+        n_rows = max((max(item.shape, default=0) for item in found.values()), default=0)
+        for name, item in found.items():
+            if count is None:
+                _check_size(sum(array.size for array in arrays.values()) + item.size, len(arrays))
+                arrays[name] = np.asarray(item[()], dtype=np.float64).T  # MATLAB stores columns first
+            elif item.ndim in (1, 2) and n_rows in item.shape:
+                last = item.shape[-1] == n_rows
+                part = item[..., first : first + count].T if last else item[first : first + count]
+                arrays[name] = np.asarray(part, dtype=np.float64)
+            else:
+                left[name] = "of another length"
     return arrays, left
 
 
-def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], left: dict[str, str]) -> None:
+def count_hdf5(path: str) -> Arrays:
+    """Count the rows of a file of HDF5: the longest side of its tables."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    with h5py.File(path, "r") as file:
+        _walk(h5py, file, "", found, {})
+        sides = [max(item.shape, default=0) for item in found.values()]
+    return {"rows": np.array([max(sides, default=0)], dtype=float)}, {}
+
+
+def _walk(h5py: Any, group: Any, prefix: str, found: dict[str, Any], left: dict[str, str]) -> None:
+    """List the tables of numbers of a group, unread."""
     if prefix.count(".") > _DEEPEST:
         raise Unreadable(f"has structs nested more than {_DEEPEST} deep")
     for name in group:
@@ -309,15 +362,15 @@ def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], lef
             raise Unreadable(f"{label} is a link to elsewhere, which is not followed")
         item = group[name]
         if isinstance(item, h5py.Group):
-            _walk(h5py, item, label + ".", arrays, left)
+            _walk(h5py, item, label + ".", found, left)
         elif isinstance(item, h5py.Dataset):
             if item.external or item.is_virtual:
                 raise Unreadable(f"{label} keeps its numbers in another file, which is not read")
             if item.dtype.kind not in "fiu" or item.attrs.get("MATLAB_class") in (b"char", b"cell"):
                 left[label] = "not numbers"
                 continue
-            _check_size(sum(array.size for array in arrays.values()) + item.size, len(arrays))
-            arrays[label] = np.asarray(item[()], dtype=np.float64).T  # MATLAB stores columns first
+            _check_size(0, len(found))
+            found[label] = item
         else:
             left[label] = "not numbers"
 
@@ -379,13 +432,17 @@ def _column(column: Any) -> FloatArray:
 
 
 def _check_size(numbers: int, arrays: int) -> None:
-    if numbers > MOST_NUMBERS or arrays > _MOST_ARRAYS:
-        raise Unreadable(f"holds {numbers} numbers in {arrays} arrays, more than a log of one run; cut it into runs")
+    if numbers > WHOLE or arrays > _MOST_ARRAYS:
+        sentence = (
+            f"holds {numbers} numbers in {arrays} arrays, more than the {WHOLE // 10**6} million that are read as a"
+        )
+        raise Unreadable(f"{sentence} whole; cut the log into runs, or record it at a lower rate")
 
 
 READERS: dict[str, Callable[..., Arrays]] = {
     "matlab": read_matlab,
     "hdf5": read_hdf5,
+    "hdf5 rows": count_hdf5,
     "parquet": read_parquet,
     "parquet rows": count_parquet,
 }

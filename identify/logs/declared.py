@@ -21,6 +21,7 @@ UNITS: dict[str, dict[str, float]] = {
     "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
     "current": {"A": 1.0, "mA": 1e-3},
 }
+SHARES = ("%", "percent")  # of a rated torque or current that each drive has of its own
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 KINDS = get_args(Kind)
 _ALIASES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "torque"}
@@ -57,6 +58,9 @@ class ColumnMap(BaseModel):
 
 def unit_factor(path: Path | str, kind: Kind, unit: str | None) -> float:
     """Find a unit's factor to SI."""
+    if unit in SHARES:
+        remedy = 'write unit = "N m" and scale = [rated torque / 100, ...], a value a joint'
+        raise InvalidLog(path, f"{kind} in {unit!r} is a share of rated values, which the log does not hold; {remedy}")
     if unit not in UNITS[kind]:
         raise InvalidLog(path, f"{kind} in {unit!r} is not known; expected one of {', '.join(UNITS[kind])}")
     return UNITS[kind][unit]

@@ -1,4 +1,4 @@
-"""Long logs, some rows at a time: tables of text, Parquet files and uncompressed npz archives, in bounded memory.
+"""Long logs, some rows at a time: tables of text, Parquet, npz archives and MATLAB 7.3, in bounded memory.
 
 A part of a table of text is a small file of the same format, with the same headings; arrays are cut. So every check of
 a log is one of its parts too, and rows are named as they are in the file.
@@ -15,9 +15,11 @@ from excitor.identify.log import Log
 from excitor.identify.logs.arrays import arrays_recording, read_apart
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.formats import FORMATS, sniff
+from excitor.identify.logs.matlab import is_hdf5
 from excitor.identify.logs.npz import stored_rows
-from excitor.identify.logs.opened import LARGEST_BINARY, check_file
+from excitor.identify.logs.opened import LARGEST_BINARY, UTF_16, check_file, head
 from excitor.identify.logs.read import read_log, recording_log
+from excitor.identify.logs.table import table_top
 from excitor.robots.errors import InvalidLog
 
 LONG = 300_000  # rows from which a log is read in parts
@@ -33,7 +35,7 @@ class LongLog:
     path: Path
     declared: ColumnMap
     names: tuple[str, ...]  # of the robot's joints
-    form: str  # "text", "parquet", "npz"
+    form: str  # "text", "parquet", "npz", "matlab"
     n_rows: int
     places: Mapping[str, Sequence[int]]  # by file: bytes where every thousandth row begins, and where the last ends
     begin: float = 0.0  # s on its clock, where it begins
@@ -50,7 +52,13 @@ def open_long(path: Path, declared: ColumnMap, names: tuple[str, ...]) -> LongLo
     if form == "parquet":
         n_rows = int(read_apart(path, "parquet rows")[0]["rows"][0])
     elif form == "npz":
-        n_rows = len(next(iter(stored_rows(path).values()), ()))
+        n_rows = len(next(iter(stored_rows(path, LONG).values()), ()))
+    elif form == "matlab":
+        if not is_hdf5(head(path).data):
+            return None
+        n_rows = int(read_apart(path, "hdf5 rows")[0]["rows"][0])
+    elif head(path).data[:2] in UTF_16:
+        return None
     elif form == "csv" or (form in FORMATS and FORMATS[form].grows):
         form = "text"
         for name in dict.fromkeys(["", *(entry.file or "" for entry in declared.signals)]):
@@ -79,8 +87,9 @@ def read_rows(long: LongLog, first: int, count: int) -> Log:
         log = _text_rows(long, declared, first, count)
     else:
         left: dict[str, str] = {}
-        if long.form == "parquet":
-            arrays, left = read_apart(long.path, "parquet", first, count)
+        if long.form in ("parquet", "matlab"):
+            kind = "hdf5" if long.form == "matlab" else "parquet"
+            arrays, left = read_apart(long.path, kind, first, count)
         else:
             arrays = {name: np.array(x[first : first + count], float) for name, x in stored_rows(long.path).items()}
         recording = arrays_recording(long.path, long.form, arrays, left, first)
@@ -97,7 +106,7 @@ def read_rows(long: LongLog, first: int, count: int) -> Log:
 def _places(path: Path, header: bool) -> list[int]:
     """Find the bytes at which every thousandth row of a text begins, the headings first."""
     check_file(path, LARGEST_BINARY)
-    found, rows, at = [0], -int(header), 0
+    found, rows, at = [0], -_lines_above(path) if header else 0, 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10)
@@ -106,6 +115,13 @@ def _places(path: Path, header: bool) -> list[int]:
             rows, at = rows + len(ends), at + len(block)
     marks = [place for place in found if place < at]
     return [*marks, at] if header else [0, *marks, at]
+
+
+def _lines_above(path: Path) -> int:
+    """Count the lines above the first row of a table: the headings, and what stands above and below them."""
+    lines = (head(path).text or "").splitlines()
+    filled = [k for k, line in enumerate(lines) if line.strip()]
+    return filled[table_top([lines[k] for k in filled])[1]]
 
 
 def _text_rows(long: LongLog, declared: ColumnMap, first: int, count: int) -> Log:

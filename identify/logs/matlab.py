@@ -24,16 +24,17 @@ _MARKS = (b"IM", b"MI")
 
 def fits(head: Head) -> int:
     """2 for the marks of version 5 or of HDF5."""
-    return 2 if _is_hdf5(head.data) or head.data[126:128] in _MARKS else 0
+    return 2 if is_hdf5(head.data) or head.data[126:128] in _MARKS else 0
 
 
 def read(path: Path) -> Recording:
     """Read all arrays of numbers."""
-    found = read_apart(path, "hdf5") if _is_hdf5(head(path).data) else read_version_5(path)
+    found = read_apart(path, "hdf5") if is_hdf5(head(path).data) else read_version_5(path)
     return arrays_recording(path, "matlab", *found)
 
 
-def _is_hdf5(data: bytes) -> bool:
+def is_hdf5(data: bytes) -> bool:
+    """Return True for the beginning of a file of version 7.3."""
     return any(data[at : at + 8] == _HDF5 for at in (0, 512, 1024, 2048))
 
 

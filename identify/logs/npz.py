@@ -1,22 +1,24 @@
 """numpy's .npz archives: arrays of numbers only; objects that could run code, and nested archives, are refused."""
 
 import os
+import shutil
 import struct
+import tempfile
 import zipfile
 import zlib
 from math import prod
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from excitor.identify.log import Recording
 from excitor.identify.logs.arrays import arrays_recording
-from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file
+from excitor.identify.logs.opened import HEAD, LARGEST_BINARY, WHOLE, Head, LogFormat, check_file
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
-LARGEST = 2**30  # bytes of all arrays
+LARGEST = 8 * WHOLE  # bytes of all arrays that are read as a whole
 _MOST = 1000  # arrays
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, NotImplementedError, RuntimeError)
 _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
@@ -47,7 +49,8 @@ def _arrays(path: Path, archive: zipfile.ZipFile) -> dict[str, FloatArray]:
         raise InvalidLog(path, f"holds {len(members)} files, expected at most {_MOST} arrays")
     size = sum(member.file_size for member in members)
     if size > LARGEST:
-        raise InvalidLog(path, f"unpacks to {size / 1e9:.1f} GB; cut the log into runs")
+        sentence = f"unpacks to {size / 1e9:.2g} GB, more than the {LARGEST / 1e9:.2g} GB that are read as a whole"
+        raise InvalidLog(path, f"{sentence}; cut the log into runs, or record it at a lower rate")
     arrays: dict[str, FloatArray] = {}
     for member in members:
         name = member.filename
@@ -60,11 +63,72 @@ def _arrays(path: Path, archive: zipfile.ZipFile) -> dict[str, FloatArray]:
     return arrays
 
 
-def stored_rows(path: Path) -> dict[str, FloatArray]:
-    """Map the arrays of an archive that is not compressed, all with as many rows, to the file; none where it is not so.
+def stored_rows(path: Path, least: int = 0) -> dict[str, FloatArray]:
+    """Map the arrays of an archive, all with as many rows, at least some, to a file; none where it is not so.
 
-    What is unusual is left to `read`, which says what is wrong.
+    Compressed ones are unpacked into a temporary file. What is unusual is left to `read`, which says what is wrong.
     """
+    key = str(path.resolve()), path.stat().st_mtime_ns, path.stat().st_size
+    if key not in _mapped:
+        _mapped.clear()
+        _mapped[key] = _stored(path) or _unpacked(path, least)
+    return _mapped[key]
+
+
+_mapped: dict[tuple[str, int, int], dict[str, FloatArray]] = {}  # of the last archive
+
+
+def _unpacked(path: Path, least: int) -> dict[str, FloatArray]:
+    """Unpack the compressed arrays of an archive into a temporary file without a name, block by block."""
+    found: dict[str, FloatArray] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            headed = [(member, _header(archive, member)) for member in archive.infolist()[: _MOST + 1]]
+            members, heads = zip(*((one, head) for one, head in headed if prod(head[0]) > 1), strict=True)
+            sizes = [prod(shape) * dtype.itemsize for shape, _, dtype in heads]
+            rows = {shape[0] for shape, _, _ in heads}
+            if len(rows) != 1 or max(rows) < least or sum(sizes) > LARGEST_BINARY:
+                return {}
+            if not all(0 < one.file_size - size < HEAD for one, size in zip(members, sizes, strict=True)):
+                return {}
+            if any(dtype.kind not in "fiub" or len(shape) not in (1, 2) for shape, _, dtype in heads):
+                return {}
+            if 1.1 * sum(sizes) > shutil.disk_usage(tempfile.gettempdir()).free:
+                sentence = f"unpacks to {sum(sizes) / 1e9:.2g} GB, more than is free in {tempfile.gettempdir()}"
+                raise InvalidLog(path, f"{sentence}; save it by numpy.savez, or set TMPDIR to a larger disk")
+            with tempfile.TemporaryFile() as spool:
+                for member, (shape, columns_first, dtype), size in zip(members, heads, sizes, strict=True):
+                    begin = spool.tell()
+                    with archive.open(member) as file:
+                        file.read(member.file_size - size)
+                        shutil.copyfileobj(file, spool, 1 << 22)
+                    if spool.tell() - begin != size:
+                        return {}
+                    spool.flush()
+                    order: Literal["F", "C"] = "F" if columns_first else "C"
+                    name = member.filename.removesuffix(".npy")
+                    found[name] = np.memmap(spool, dtype, "r", begin, shape, order)
+                    spool.seek(begin + size)
+    except InvalidLog:
+        raise
+    except Exception:  # bytes of strangers
+        return {}
+    return found
+
+
+def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, "np.dtype[Any]"]:
+    from numpy.lib import format as npy
+
+    if member.compress_type not in (_STORED, _DEFLATED) or member.flag_bits & 1:
+        raise ValueError("packed otherwise")
+    with archive.open(member) as file:
+        reader = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+        shape, columns_first, dtype = reader(file)
+    return shape, columns_first, dtype
+
+
+def _stored(path: Path) -> dict[str, FloatArray]:
+    """Map the arrays of an archive that is not compressed to the file itself."""
     from numpy.lib import format as npy
 
     found: dict[str, FloatArray] = {}
@@ -76,6 +140,8 @@ def stored_rows(path: Path) -> dict[str, FloatArray]:
                 version = npy.read_magic(file)
                 reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, columns_first, dtype = reader(file)
+                if prod(shape) < 2:
+                    continue
                 plain = member.compress_type == _STORED and not member.flag_bits & 1 and dtype.kind in "fiub"
                 if not plain or len(shape) not in (1, 2) or (columns_first and len(shape) > 1):
                     return {}

@@ -10,9 +10,11 @@ from excitor.identify.log import Recording
 from excitor.robots.errors import InvalidLog
 
 HEAD = 65536  # bytes by which a format is told
-LARGEST_TEXT = 2_000_000_000  # bytes of a text file; what it fills of memory is checked while it is read
+LARGEST_TEXT = 300_000_000  # bytes of a text file that is read as a whole: it fills five times as much memory
+WHOLE = 40_000_000  # numbers of other files that are read as a whole
 LARGEST_BINARY = 8_000_000_000
 LONGEST_LINE = 100_000
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # marks at a file's beginning
 _BLOCK = 1 << 22
 
 
@@ -28,6 +30,8 @@ class Head:
     @property
     def text(self) -> str | None:
         """The beginning as text; None where it is not text."""
+        if self.data[:2] in UTF_16:
+            return self.data[: len(self.data) // 2 * 2].decode("utf-16", "replace")
         if self.is_folder or b"\0" in self.data:
             return None
         return self.data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
@@ -98,7 +102,8 @@ def check_file(path: Path, largest: int) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise InvalidLog(path, "is a pipe or a device, expected a file")
     if found.st_size > largest:
-        raise InvalidLog(path, f"is {found.st_size / 1e9:.1f} GB; cut the log into runs")
+        sentence = f"is {found.st_size / 1e9:.2g} GB, more than the {largest / 1e9:.2g} GB that are read as a whole"
+        raise InvalidLog(path, f"{sentence}; cut the log into runs, or record it at a lower rate")
     return found.st_size
 
 
@@ -118,6 +123,8 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     try:
         with path.open("rb") as file:
             start = file.read(4096)
+            if start[:2] in UTF_16:
+                return (start + file.read()).decode("utf-16").splitlines()
             if b"\0" in start:
                 raise InvalidLog(path, "is not text: it contains zero bytes (UTF-16? save it as UTF-8)")
             blocks.append(start)
@@ -133,7 +140,8 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
                     raise _endless(path)
         lines = b"".join(blocks).decode(encoding).splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidLog(path, f"byte {error.start} is not UTF-8 text; save the file as UTF-8") from None
+        encoding = error.encoding.upper()
+        raise InvalidLog(path, f"byte {error.start} is not {encoding} text; save the file as UTF-8") from None
     except OSError as error:
         raise InvalidLog(path, f"cannot be read: {_reason(error)}") from None
     if lines and max(map(len, lines)) > LONGEST_LINE:

@@ -262,7 +262,8 @@ def _clocks(
             n = len(channel.clock)
             if n not in by_length:
                 made = _made(recording, given, declared, channel)
-                by_length[n], remarks = check_stamps(recording.path, name, made, span)
+                values = np.column_stack([one.values for one in part.channels if len(one.clock) == n])
+                by_length[n], remarks = check_stamps(recording.path, name, made, span, values)
                 notes += remarks
             clocks[channel.clock] = by_length[n]
     return clocks, list(dict.fromkeys(notes))

@@ -32,7 +32,7 @@ from excitor.identify.log import (
     on_grid,
     unwrap_turns,
 )
-from excitor.identify.logs.declared import SECONDS, ColumnMap, Columns, scale_matrix, unit_factor
+from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, scale_matrix, unit_factor
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog, did_you_mean
@@ -40,6 +40,13 @@ from excitor.robots.errors import InvalidLog, did_you_mean
 _AT_ROW = re.compile(r"at row (\d+)")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
 LARGEST_VALUE = 1e12  # in any unit anybody writes
+_POINTS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # thousands by points, decimals by a comma
+_COMMAS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # and the other way round
+_DATE = re.compile(
+    r"(?:(\d{4}-\d\d-\d\d|\d{1,2}\.\d{1,2}\.\d{4})[T ])?(\d{1,2}):(\d\d):(\d\d(?:[.,]\d+)?)(?:Z|[-+]\d\d:?\d\d)?"
+)
+_TOP, _ALIKE = 200, 5  # lines that may stand above a table's rows, and rows that are alike where it begins
+_SIGNS = {"°": "deg", "grad": "deg", "°/s": "deg/s", "%": "%", "1/min": "rpm", "u/min": "rpm"}  # of units
 MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
 FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
 _LAYOUTS = tomllib.loads((resources.files("excitor.identify.logs") / "layouts.toml").read_text("utf-8"))
@@ -78,6 +85,7 @@ class TextTable:
     rows: IntArray
     words: frozenset[int] = frozenset()  # columns of text
     notes: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()  # of a line of units below the headings
 
 
 def find_dialect(lines: list[str]) -> Dialect:
@@ -86,6 +94,50 @@ def find_dialect(lines: list[str]) -> Dialect:
         if all(separator in line for line in lines):
             return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
     return Dialect(",", False) if all("," in line for line in lines) else Dialect(None, False)
+
+
+def table_top(lines: Sequence[str]) -> tuple[int, int]:
+    """Find the line of a table's headings, and its first row, among its first lines that are not blank.
+
+    They are the first two, unless those do not fit together and later lines do: a block of other text stands above, or
+    a line of units between.
+    """
+    for first in range(1, min(len(lines) - 1, _TOP)):
+        rows = lines[first : first + _ALIKE]
+        dialect = find_dialect(rows)
+        cells = [dialect.split(line) for line in rows]
+        width = len(cells[0])
+        alike = width > 1 and all(len(row) == width for row in cells)
+        if not alike or not all(2 * _count_numbers(row, dialect) > width for row in cells):
+            continue
+        above = [dialect.split(line) for line in lines[:first]]
+        if any(len(row) > 1 and _count_numbers(row, dialect) == len(row) for row in above[:-1]):
+            break  # rows of numbers, with a damaged one among them
+        head = first - 1
+        if head and len(above[head - 1]) == width and _are_units(above[head]):
+            head -= 1
+        return (head, first) if len(above[head]) == width else (0, 1)
+    return 0, 1
+
+
+def _count_numbers(cells: Sequence[str], dialect: Dialect) -> int:
+    return sum(is_number(cell, dialect) for cell in cells)
+
+
+def _are_units(cells: Sequence[str]) -> bool:
+    """Return True for a line of units, of which some may be empty."""
+    units = [_unit(cell) for cell in cells]
+    return any(units) and all(unit in _ALL_UNITS for unit in units)
+
+
+def _unit(cell: str) -> str:
+    """Spell a unit as declarations do."""
+    plain = cell.strip().strip('"').strip("[]()").strip()
+    return _SIGNS.get(plain.lower(), plain)
+
+
+MEASURED = {"%", *(unit for units in UNITS.values() for unit in units)}
+_ALL_UNITS = {"", "-", "1", *SECONDS, *MEASURED}
 
 
 def is_number(cell: str, dialect: Dialect) -> bool:
@@ -117,24 +169,78 @@ def read_text_table(
     filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not filled:
         raise InvalidLog(path, "is empty")
-    body = filled[header:]
+    head, first = table_top([line for _, line in filled[: _TOP + _ALIKE]]) if header else (0, 0)
+    body = filled[first:]
     if not body:
         raise InvalidLog(path, "has headings but no samples")
     lines = [line for _, line in body]
     dialect = replace(find_dialect(lines[:50]), missing=missing)
-    headings = headings_of(filled[0][1], dialect) if header else ()
+    headings = headings_of(filled[head][1], dialect) if header else ()
+    units = tuple(_unit(cell) for cell in dialect.split(filled[head + 1][1])) if first - head == 2 else ()
     width = len(headings) or len(dialect.split(lines[0]))
-    notes = ["read with a decimal comma"] if dialect.decimal_comma else []
+    notes = [f"{head} lines above the headings are left out"] if head else []
     if len(lines) > 1 and len(dialect.split(lines[-1])) < width:
         notes.append(f"row {body[-1][0]} is cut short; it is left out")
         lines.pop()
+    dated = [k for k, cell in enumerate(dialect.split(lines[0])) if _DATE.fullmatch(cell.strip().strip('"'))]
+    if dated:
+        notes.append(f"column {dated[0] + 1} holds times of day, read in s")
+        lines = [_in_seconds(line, dialect, dated) for line in lines]
     rows = np.array([number for number, _ in body[: len(lines)]], dtype=np.int64)
     left = None if text else frozenset[int]()
     if wanted is not None:
         names = headings or ("",) * width
         left = frozenset(k for k in range(width) if k + 1 not in wanted and names[k] not in wanted)
+    columns = [k for k in range(width) if k not in (left or ())]
+    lines, dialect, marks = _plain_marks(path, lines, rows, columns, dialect)
+    notes += marks
     values, words = numbers(path, lines, rows, width, dialect, left)
-    return TextTable(path, headings, values, rows, words, tuple(notes))
+    return TextTable(path, headings, values, rows, words, tuple(notes), units)
+
+
+def _in_seconds(line: str, dialect: Dialect, columns: Sequence[int]) -> str:
+    """Write the dates and times of some columns in s, from 1970 on where they have a day."""
+    cells = dialect.split(line)
+    for k in columns:
+        found = _DATE.fullmatch(cells[k].strip().strip('"')) if k < len(cells) else None
+        if found is not None:
+            day, hours, minutes, seconds = found.groups()
+            parts = [int(part) for part in re.findall(r"\d+", day)] if day else [1, 1, 1970]
+            year, month, date = parts if day and "-" in day else parts[::-1]
+            midnight = np.datetime64(f"{year:04}-{month:02}-{date:02}", "s").astype(float) if day else 0.0
+            whole = midnight + 3600.0 * int(hours) + 60.0 * int(minutes) + float(seconds.replace(",", "."))
+            cells[k] = f"{whole:.6f}".replace(".", "," if dialect.decimal_comma else ".")
+    return (dialect.separator or " ").join(cells)
+
+
+def _plain_marks(
+    path: Path, lines: list[str], rows: IntArray, columns: Sequence[int], dialect: Dialect
+) -> tuple[list[str], Dialect, list[str]]:
+    """Take marks of thousands out of numbers, and find their decimal mark; refuse where a mark may be either."""
+    if dialect.separator in (",", None):
+        return lines, dialect, []
+    text = "\n".join(lines)
+    comma, point = "," in text and re.search(r"\d,\d", text), "." in text and re.search(r"\d\.\d", text)
+    if not comma or not point:
+        return lines, replace(dialect, decimal_comma=bool(comma)), ["read with a decimal comma"] if comma else []
+    cells = [(row, split[k].strip()) for line, row in zip(lines, rows, strict=True)
+             if len(split := dialect.split(line)) > columns[-1] for k in columns]  # fmt: skip
+    commas, points = ([one for one in cells if mark in one[1]] for mark in (",", "."))
+    whole = [all(form.fullmatch(cell) for _, cell in own) for form, own in ((_POINTS, points), (_COMMAS, commas))]
+    if points and whole[0] and not whole[1]:
+        notes = ["read with points between thousands and a decimal comma"]
+        return [line.replace(".", "") for line in lines], replace(dialect, decimal_comma=True), notes
+    if commas and whole[1] and not whole[0]:
+        notes = ["read with commas between thousands"]
+        return [line.replace(",", "") for line in lines], replace(dialect, decimal_comma=False), notes
+    if points and commas:
+        either = [(row, cell) for row, cell in cells if _POINTS.fullmatch(cell) or _COMMAS.fullmatch(cell)]
+        if either:
+            sentence = (
+                f"{either[0][1]!r} may be thousands or a decimal fraction; write numbers without marks of thousands"
+            )
+            raise InvalidLog(path, sentence, int(either[0][0]))
+    return lines, replace(dialect, decimal_comma=bool(commas)), ["read with a decimal comma"] if commas else []
 
 
 def numbers(
@@ -205,7 +311,9 @@ def read_csv(path: Path, columns: ColumnMap, span: Span | None = None) -> Log:
         at, name = _index(path, main, columns.time), f"{columns.time}"
         check_measured(path, f"time {name!r}", main.values[:, at], main.rows)
         clock = Clock(main.values[:, at] * SECONDS[columns.time_unit], main.rows)
-    stamps, mended = check_stamps(str(path), name, clock, span)
+    places = [entry for entry in columns.signals if entry.kind == "position" and not entry.file]
+    moving = [_index(path, main, column) for entry in places for column in entry.columns]
+    stamps, mended = check_stamps(str(path), name, clock, span, main.values[:, moving] if moving else None)
     grid = common_grid(str(path), [stamps], columns.sample_rate_hz if columns.time is not None else None)
     signals = []
     for entry in columns.signals:
@@ -457,8 +565,9 @@ def fits(head: Head) -> int:
     lines = head.lines
     if len(lines) < 2:
         return 0
-    dialect = find_dialect(lines[1:50])
-    return int(any(is_number(cell, dialect) for cell in dialect.split(lines[1])))
+    first = lines[table_top(lines)[1]]
+    dialect = find_dialect([first])
+    return int(any(is_number(cell, dialect) for cell in dialect.split(first)))
 
 
 def read(path: Path) -> Recording:
@@ -471,7 +580,8 @@ def read(path: Path) -> Recording:
     for k in range(table.values.shape[1]):
         name = table.headings[k] if table.headings else str(k + 1)
         if k not in table.words:
-            channels.append(Channel(name, table.values[:, k], clock))
+            unit = table.units[k] if table.units and table.units[k] in MEASURED else None
+            channels.append(Channel(name, table.values[:, k], clock, unit=unit))
     return Recording(str(path), "csv", tuple(channels), table.notes)
 
 

@@ -80,6 +80,48 @@ def test_units_and_columns_are_judged(case, signals, tmp_path):
     assert advice(status(path.parent)) == f"next: excitor identify {path.parent}"
 
 
+def test_columns_sorted_by_joints_need_no_headings(signals, tmp_path):
+    t, q, _, tau = signals
+    pairs = [column for j in range(3) for column in (q[:, j], tau[:, j])]
+    path, found = begin(tmp_path, {"run.csv": ("", [t, *pairs])})
+    assert signal(path, "position")["columns"] == [2, 4, 6]
+    assert signal(path, "torque")["columns"] == [3, 5, 7]
+    assert not found.unknown
+
+
+def test_torques_in_percent_are_not_taken_for_newton_metres(signals, tmp_path):
+    t, q, _, tau = signals
+    path, found = begin(tmp_path, {"run.csv": ("t,q1,q2,q3,torque1 [%],torque2 [%],torque3 [%]", [t, q, tau])})
+    assert "scale = [rated torque / 100, ...]" in found.unknown[0]
+    with pytest.raises(ExcitorError, match="a share of rated values"):
+        identify(open_campaign(path.parent))
+
+
+def test_stamps_that_tell_nothing_apart_are_named(signals, tmp_path):
+    t, q, _, tau = signals
+    single = np.float32(1.7e9 + t).astype(float)
+    _, found = begin(tmp_path, {"run.csv": ("t,q1,q2,q3,tau1,tau2,tau3", [single, q, tau])})
+    assert any("t is called a time, but has 1 values in 4000 rows" in line for line in found.known)
+    assert "log.sample_rate_hz" in found.unknown[0]
+
+
+def test_coarse_stamps_keep_all_rows(signals, tmp_path):
+    t, q, _, tau = signals
+    header = "t,q1,q2,q3,tau1,tau2,tau3"
+    _, found = begin(tmp_path, {"run.csv": (header, [np.floor(t * 40.0 + 1e-9) / 40.0, q, tau])})
+    assert found.rate == pytest.approx(200.0, rel=0.01)
+    assert any("many rows share a stamp" in line for line in found.known)
+
+
+def test_logs_of_one_layout_get_one_unit(signals, tmp_path):
+    """The second file has what moves too little to tell rad from degrees."""
+    t, q, _, tau = signals
+    header = "t,q1,q2,q3,tau1,tau2,tau3"
+    tables = {"a.csv": (header, [t, np.degrees(q), tau]), "b.csv": (header, [t, 0.01 * np.degrees(q), tau])}
+    path, _ = begin(tmp_path, tables)
+    assert all("columns" not in run for run in tomllib.loads(path.read_text())["run"])
+
+
 def test_quantities_in_files_of_their_own_are_one_motion(signals, tmp_path):
     """No header, no time: the velocities show the rate."""
     _, q, dq, tau = signals
@@ -93,7 +135,9 @@ def test_quantities_in_files_of_their_own_are_one_motion(signals, tmp_path):
         begin(tmp_path / "other", tables)
     del tables["my_vel.txt"]
     path, found = begin(tmp_path / "third", tables)
-    assert found.unknown == ["log.sample_rate_hz: no column is a time, and no velocities show the rate: state it"]
+    assert found.unknown == [
+        "log.sample_rate_hz: no column is a usable time, and no velocities show the rate: state it"
+    ]
     with pytest.raises(ExcitorError, match="log.sample_rate_hz"):
         open_campaign(path.parent)
 

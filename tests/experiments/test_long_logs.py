@@ -6,12 +6,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.io import savemat
 
 from excitor.experiments import identification, logs
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.identification import identify
 from excitor.identify.intervals import segment_intervals
-from excitor.identify.logs import long
+from excitor.identify.logs import arrays, long, opened
+from excitor.identify.logs.read import read_log
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import InvalidLog
 from tests.campaigns import CAMPAIGN, true_robot, write_campaign
@@ -35,11 +37,28 @@ def written(folder, form="csv"):
     write_campaign(folder, SECONDS, PLAIN.replace(".csv", f".{form}"))
     for path in (folder / "logs").glob("*.csv"):
         table = pd.read_csv(path)
+        arrays = {name: table[name].to_numpy() for name in table}
         if form == "npz":
-            np.savez(path.with_suffix(".npz"), **{name: table[name].to_numpy() for name in table})
+            np.savez(path.with_suffix(".npz"), **arrays)
+        elif form == "zip":
+            with path.with_suffix(".zip").open("wb") as file:
+                np.savez_compressed(file, **arrays)
+        elif form == "mat":
+            write_hdf5(path.with_suffix(".mat"), arrays)
         elif form == "parquet":
             table.to_parquet(path.with_suffix(".parquet"), row_group_size=1700)
     return folder
+
+
+def write_hdf5(path, arrays):
+    """Write columns as MATLAB 7.3 does: (1, n_samples), in chunks, and a number."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, x in arrays.items():
+            file.create_dataset(name, data=x[None, :], chunks=(1, min(len(x), 50_000)), compression="gzip")
+        file["rate"] = np.array([[200.0]])
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +81,49 @@ def test_parameters_are_those_of_all_rows(tmp_path, short, whole):
     (note,) = [finding for finding in found.findings if finding.what == "long log"]
     assert "parameters and intervals are those of all rows" in note.sentence
     assert not any("stretch" in finding.sentence for finding in found.findings if finding.what == "repetitions")
+
+
+@pytest.mark.parametrize("form", ["npz", "zip", "mat", "parquet"])
+def test_parts_are_rows_of_the_whole(tmp_path, short, form):
+    """Compressed archives and MATLAB 7.3 too; rows are those that a whole table of text has."""
+    folder = written(tmp_path / form, form)
+    declared = open_campaign(folder).content.log
+    csv = read_log(folder / "logs" / "first.csv", declared)
+    log = long.open_long(folder / "logs" / f"first.{form}", declared, ())
+    assert log.n_rows == len(csv)
+    part = long.read_rows(log, 4000, 2000)
+    assert part.skipped_s == pytest.approx(20.0)
+    for mine, theirs in zip(part.signals, csv.signals, strict=True):
+        np.testing.assert_allclose(mine.values, theirs.values[4000:6000], rtol=1e-9)
+
+
+def test_lines_above_the_headings_are_no_rows(tmp_path, short):
+    folder = written(tmp_path / "a")
+    declared = open_campaign(folder).content.log
+    path = folder / "logs" / "first.csv"
+    plain = long.read_rows(long.open_long(path, declared, ()), 4000, 2000)
+    path.write_text("".join(f"# key {k}: value\n" for k in range(20)) + path.read_text())
+    part = long.read_rows(long.open_long(path, declared, ()), 4000, 2000)
+    np.testing.assert_array_equal(part.signals[0].values, plain.signals[0].values)
+    assert part.skipped_s == plain.skipped_s
+
+
+def test_what_is_not_read_in_parts_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    """MATLAB before 7.3, its structs too; and text and archives of runs with a plan, which are read as a whole."""
+    monkeypatch.setattr(opened, "LARGEST_TEXT", 1000)
+    path = tmp_path / "run.csv"
+    path.write_text("t,q\n" + "0.0,1.0\n" * 1000)
+    with pytest.raises(
+        InvalidLog, match=r"more than the 1e-06 GB that are read as a whole; cut the log into runs, or re"
+    ):
+        opened.read_lines(path)
+    monkeypatch.setattr(arrays, "WHOLE", 5000)
+    rng = np.random.default_rng(0)
+    for k, content in enumerate(({"q": rng.normal(size=6000)}, {"run": {"q": rng.normal(size=6000)}})):
+        path = tmp_path / f"{k}.mat"
+        savemat(path, content, do_compression=True)
+        with pytest.raises(arrays.Unreadable, match="save it with -v7.3, or as Parquet, which are read in parts"):
+            arrays.read_matlab(str(path))
 
 
 @pytest.mark.parametrize("form", ["npz", pytest.param("parquet", marks=pytest.mark.slow)])
@@ -131,7 +193,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", status)[1])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["npz", "parquet", "csv"])
+@pytest.mark.parametrize("form", ["npz", "zip", "mat", "parquet", "csv"])
 def test_memory_does_not_grow_with_rows(tmp_path, form):
     peaks = []
     for million in (1, 2):
@@ -147,6 +209,11 @@ def test_memory_does_not_grow_with_rows(tmp_path, form):
             np.savetxt(path, table, "%.6f", ",", header=",".join(frame.columns), comments="")
         elif form == "npz":
             np.savez(path, **{name: frame[name].to_numpy() for name in frame})
+        elif form == "zip":
+            with path.open("wb") as file:
+                np.savez_compressed(file, **{name: frame[name].to_numpy() for name in frame})
+        elif form == "mat":
+            write_hdf5(path, {name: frame[name].to_numpy() for name in frame})
         else:
             frame.to_parquet(path)
         text = (folder / "campaign.toml").read_text()

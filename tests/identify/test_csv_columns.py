@@ -220,7 +220,7 @@ BAD = {
     "one long line": ("x" * 300_000, "has a line of more than"),
     "numbers for headings": ("".join(GOOD.splitlines(keepends=True)[1:]), "has numbers where headings were expected"),
     "binary": (b"\x00\x01\x02" * 100, "contains zero bytes"),
-    "utf-16": (GOOD.encode("utf-16"), "contains zero bytes"),
+    "utf-16 without its mark": (GOOD.encode("utf-16-le"), "contains zero bytes"),
     "latin-1": (GOOD.replace("q1", "q\u00e4").encode("latin-1"), "is not UTF-8 text"),
     "prose": ("dear robot\nplease move\nthank you\n", "has no column 't'"),
     "html": ("<html>\n<body>1</body>\n</html>\n", "has no column 't'"),
@@ -309,3 +309,71 @@ def test_stamps_may_count_from_1970(tmp_path):
     late = [",".join([str(1_700_000_000_000_000 + 10_000 * k), *row.split(",")[1:]]) for k, row in enumerate(rows)]
     log = read(tmp_path, "\n".join([head, *late]) + "\n", time_unit="us")
     assert log.sample_rate_hz == pytest.approx(100.0)
+
+
+STAMPED = {
+    "utf-16": GOOD.encode("utf-16"),
+    "metadata": "".join(f"# key {k}: value {k}\n" for k in range(20)) + GOOD,
+    "a block of other text": "Report\nOperator: Miller\nDate;2026-01-02\n\nrate 100 Hz, 3 joints\n" + GOOD,
+    "a line of units": GOOD.replace("\n", "\n[s],rad,rad,rad,Nm,Nm,Nm\n", 1),
+    "times of day": "".join(
+        f"2026-01-02T23:59:5{line[0]}{line[1:4]}{line[4:]}" if k else line
+        for k, line in enumerate(GOOD.splitlines(keepends=True))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STAMPED)
+def test_what_recorders_add_to_a_table(tmp_path, case):
+    log, plain = read(tmp_path, STAMPED[case]), read(tmp_path, GOOD)
+    assert log.sample_rate_hz == pytest.approx(plain.sample_rate_hz)
+    for kind in ("position", "torque"):
+        np.testing.assert_allclose(log.signal(kind).values, plain.signal(kind).values, atol=1e-9)
+
+
+@pytest.mark.parametrize("mark", [",", "."])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_marks_of_thousands(tmp_path, mark, separator):
+    """Torques beyond 1000 from the last rows on, as spreadsheets write them."""
+    values = np.column_stack([0.01 * np.arange(80), *[np.linspace(0.1, 1.0, 80)] * 3, *[40.5 * np.arange(80)] * 3])
+    cells = [[f"{x:,.2f}" for x in row] for row in values]
+    if mark == ".":
+        cells = [[cell.translate(str.maketrans(",.", ".,")) for cell in row] for row in cells]
+    text = "\n".join([separator.join(["t", "q1", "q2", "q3", "c1", "c2", "c3"]), *map(separator.join, cells), ""])
+    log = read(tmp_path, text)
+    np.testing.assert_allclose(log.signal("torque").values[:, 0], 40.5 * np.arange(80), atol=1e-6)
+    assert "between thousands" in log.notes[0]
+
+
+def test_a_mark_that_may_be_either_is_refused(tmp_path):
+    text = GOOD.replace(",", ";").replace("\n0.05;0.500;", "\n0,050;0.500;")
+    with pytest.raises(InvalidLog, match=r"row 6: '1.200' may be thousands or a decimal fraction"):
+        read(tmp_path, text)
+
+
+def coarse(step, written=1):
+    """Rows of a motion at 500 Hz whose stamps go by a longer step, each written so many times."""
+    t = np.repeat(np.arange(600) * 0.002, written)
+    table = np.column_stack([np.floor(t / step + 1e-9) * step, *[np.sin(3.0 * t)] * 3, *[t] * 3])
+    return "t,q1,q2,q3,c1,c2,c3\n" + "".join(",".join(f"{x:.9g}" for x in row) + "\n" for row in table)
+
+
+def test_rows_are_placed_between_the_ticks_of_a_coarse_clock(tmp_path):
+    log = read(tmp_path, coarse(0.01))
+    assert log.sample_rate_hz == pytest.approx(500.0, rel=0.01)
+    assert len(log) == 600
+    assert "rows share a stamp of this coarse clock; an even rate is taken" in log.notes[0]
+
+
+def test_rows_that_were_written_twice_are_left_out(tmp_path):
+    log = read(tmp_path, coarse(0.002, written=2))
+    assert log.sample_rate_hz == pytest.approx(500.0)
+    assert len(log) == 600
+    assert "600 rows repeat the time of the row before" in log.notes[0]
+
+
+def test_shares_of_rated_values_ask_for_them(tmp_path):
+    with pytest.raises(InvalidLog, match=r"a share of rated values, .* scale = \[rated torque / 100"):
+        read(tmp_path, GOOD, signals=[POSITION, {**TORQUE, "unit": "%"}])
+    log = read(tmp_path, GOOD, signals=[POSITION, {**TORQUE, "scale": [2.0, 1.0, 0.5]}])
+    np.testing.assert_allclose(log.signal("torque").values[:, 0], 2.0 * np.arange(20))
