@@ -45,16 +45,17 @@ class State:
     done: int  # stages finished
     evaluations: int
     seconds: float
-    center: FloatArray  # (n_members, n_joints): the population, best first
+    center: FloatArray  # (n_members, n_joints): the population, best first, then what waits aside
     swing: FloatArray
     value: FloatArray  # (n_members,), with true signs on a fine grid
     violation: FloatArray
     screened: FloatArray  # (n, n_gates): J of the latest children at each of GATES
     history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, kind of stage
+    aside: int = 0  # members, the last ones, that wait for the end of the islands
 
     @property
     def candidates(self) -> Candidates:
-        """The population."""
+        """The population, and what waits aside."""
         return Candidates(self.center, self.swing)
 
     @property
@@ -69,7 +70,9 @@ Method = Literal["hybrid", "restarts"]  # evolution and descents, or descents of
 STAGES = ("start", "evolution", "polish")
 PER_SECOND = 6000  # evaluations of a free six-axis motion that a CPU second usually makes
 _STAGE_SECONDS = 5.0  # of an evolution, between two checkpoints
-_LONG = 30.0  # s: from here on the second half of an evolution descends further
+_LONG = 30.0  # s: from here on there are islands, and the evolution of all together descends further
+_ISLAND_SECONDS = 20.0  # of the budget, for each island
+_APART = 0.6  # of the budget, for all islands
 _MEMORY = 40  # children that a child's screening is compared with
 _FEW = 6  # children, without which nothing is dropped
 _DEAR = 10  # evaluations of a gradient
@@ -92,7 +95,7 @@ GATES = (  # points, or the end of a descent, at which J is compared with that o
     *((FIRST, np.inf), (SCREEN, np.inf), (CHILD, 20)),
     *((ALONE[0], np.inf), (ALONE[1], np.inf)),
 )
-SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6)
+SHARP = Fidelity(1.0, 0.08, 150.0, 300.0, 100, 3e-6, 30)
 FINE = Fidelity(2.0, 0.15, 200.0, 300.0, 120, 1e-7, 50)
 LAST = tuple(Fidelity(4.0, width, 400.0, 3000.0, 150, 1e-8, 50) for width in (0.15, 0.1))
 
@@ -170,20 +173,46 @@ class Search:
     method: Method = "hybrid"
 
     @property
-    def population(self) -> int:
+    def islands(self) -> int:
+        """Count the populations that evolve one after another from motions of their own, then together."""
+        if self.blind or self.budget.size < _LONG:
+            return 1
+        return int(np.clip(round(self.budget.size / _ISLAND_SECONDS), 2, 6))
+
+    def apart(self, stage: int) -> bool:
+        """Return True if a stage belongs to one of several islands."""
+        return stage < self.islands * self._each + self.islands and self.islands > 1
+
+    @property
+    def _each(self) -> int:
+        """Count the stages of evolution of an island."""
+        return max(1, round(_APART * self._evolutions / self.islands))
+
+    @property
+    def _evolutions(self) -> int:
+        return int(np.clip(round(self.budget.size / _STAGE_SECONDS), 1, 24))
+
+    def _size(self, stage: int) -> float:
+        """Return the seconds, or about those, of the island of a stage, or of all."""
+        return self.budget.size * (_APART / self.islands if self.apart(stage) else 1.0)
+
+    def population(self, stage: int) -> int:
         """Count the members: more for a larger budget."""
-        return int(np.clip(round(12.0 * (self.budget.size / 10.0) ** 0.4), 4, 40))
+        return int(np.clip(round(12.0 * (self._size(stage) / 10.0) ** 0.4), 4, 40))
 
     @property
     def starts(self) -> int:
         """Count the random motions that a population begins with."""
-        return self.population if self.problem.names else int(min(round(4.0 + 0.5 * self.budget.size), self.population))
+        most = self.population(0)
+        return most if self.problem.names else int(min(round(4.0 + 0.5 * self._size(0)), most))
 
     @property
     def stages(self) -> tuple[int, ...]:
         """List the kinds of stages, by their place in STAGES."""
-        n = int(np.clip(round(self.budget.size / _STAGE_SECONDS), 1, 24))
-        return (0, *(1,) * n, 2)
+        n, k = self._evolutions, self.islands
+        if k == 1:
+            return (0, *(1,) * n, 2)
+        return (*(0, *(1,) * self._each) * k, *(1,) * max(1, n - k * self._each), 2)
 
     @property
     def blind(self) -> bool:
@@ -198,12 +227,18 @@ class Search:
             return float((0.25, *np.linspace(0.25, evolved, len(self.stages) - 1)[1:], 1.0)[stage])
         last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
         last *= 10.0 / max(10.0, self.budget.size)
-        n, first = len(self.stages) - 2, 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6
-        return float((first, *np.linspace(first, 1.0 - last, n + 1)[1:], 1.0)[stage])
+        first, each = 0.35 if self.budget.size > 1.5 and not self.problem.names else 0.6, self._each
+        if self.apart(stage):
+            island, k = divmod(stage, 1 + each)
+            return float(_APART * (1.0 - last) * (island + first + (1.0 - first) * k / each) / self.islands)
+        begun = 0 if self.islands == 1 else self.islands * (1 + each) - 1  # the last stage before all are together
+        share = first if self.islands == 1 else _APART * (1.0 - last)
+        n = len(self.stages) - 2 - begun
+        return float((*np.linspace(share, 1.0 - last, n + 1), 1.0)[stage - begun])
 
     def sharpens(self, stage: int) -> bool:
-        """Return True if a stage of evolution descends its children further: in the second half of a long search."""
-        return self.budget.size >= _LONG and not self.blind and 2 * stage > len(self.stages) - 1
+        """Return True if a stage of evolution descends its children further: after the islands of a long search."""
+        return self.islands > 1 and not self.apart(stage)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -421,6 +456,8 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self.best, self.screened, self.crew.seconds = self.before.best, list(self.before.screened), 0.0
+        if self.search.stages[self.before.done] == 0:  # its first descents are not to be compared with better ones
+            self.screened = []
 
     @property
     def problem(self) -> Searchable:
@@ -503,17 +540,35 @@ class Ledger:
         return float(np.median(latest)) if len(latest) > _FEW else np.inf
 
     def members(self) -> State:
-        """Return the population of the stage before with what was judged since, one of each niche, best first."""
-        state, made = self.before, self.made
+        """Return the population of the stage before with what was judged since, one of each niche, best first.
+
+        At the beginning of another island the best of the one before go aside; after the last one all come together.
+        """
+        state, made, search, done = self.before, self.made, self.search, self.before.done
+        if not len(state.value) + len(made):
+            return state
         candidates = joined([state.candidates, *(one for one, _ in made)])
         value = np.concatenate([state.value, *(found.value for _, found in made)])
         violation = np.concatenate([state.violation, *(found.violation for _, found in made)])
-        if not len(value):
-            return state
-        X, order = self.problem.encode(candidates), ranked(value, violation)
-        kept = distinct(self.crew.genes, X, order, max(self.search.population, FAMILY))
-        best = candidates.some(kept)
-        return replace(state, center=best.center, swing=best.swing, value=value[kept], violation=violation[kept])
+        X, order, end = self.problem.encode(candidates), ranked(value, violation), len(state.value)
+        own, waits, left = end - state.aside, np.zeros(len(value), dtype=bool), np.zeros(len(value), dtype=bool)
+        if search.apart(done):
+            waits[own:end] = True
+            if search.stages[done] == 0:
+                few = min(own, max(2, -(-search.population(done) // search.islands)))
+                waits[:few], left[few:own] = True, True
+        most = max(search.population(done), FAMILY)
+        kept = distinct(self.crew.genes, X, order[~(waits | left)[order]], most)
+        aside = order[waits[order]].tolist()
+        best = candidates.some([*kept, *aside])
+        return replace(
+            state,
+            center=best.center,
+            swing=best.swing,
+            value=value[[*kept, *aside]],
+            violation=violation[[*kept, *aside]],
+            aside=len(aside),
+        )
 
     def closed(self) -> State:
         """Return the state after the stage."""
@@ -581,12 +636,14 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.termination import NoTermination
 
-    members, n, most = ledger.members(), ledger.problem.n_design, ledger.search.population
+    members, n = ledger.members(), ledger.problem.n_design
+    size = ledger.search.population(ledger.before.done)
+    most = min(size, len(members.value) - members.aside)
     first = Evaluation(members.value[:most], members.violation[:most, None])
     X = ledger.problem.encode(members.candidates.some(slice(0, most)))
     mating, survival = _operators(ledger.crew.genes)
     algorithm: Any = GA(
-        pop_size=ledger.search.population,
+        pop_size=size,
         n_offsprings=_UNDESCENDED if ledger.search.blind else _CHILDREN,
         sampling=with_values(Population.new("X", X), {"F": merit(first)[:, None]}),
         mating=mating,

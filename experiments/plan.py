@@ -1044,7 +1044,7 @@ def _as_found(found: Front, k: int, feasible: bool = True) -> SearchResult:
 
 
 FOLDER = ".design"
-FORM = "memetic 2"  # of a search and its state: those of another form are not resumed
+FORM = "memetic 3"  # of a search and its state: those of another form are not resumed
 
 
 def key_of(*parts: object) -> str:

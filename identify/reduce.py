@@ -60,17 +60,18 @@ def essential(factors: Factors, *, ratio: float = 20.0, weighted: bool = True, b
     _ = wls(parts, by) if weighted else ols(parts)  # refuses what the data do not separate
     group = np.repeat(np.arange(len(parts.R)), parts.R.any(axis=2).sum(axis=1))
     rows, R = parts.R[parts.R.any(axis=2)], total(parts, np.ones(len(parts.R)))
+    solved = scipy.linalg.lapack.dtrtrs  # scipy's own function takes longer to check than to solve
     while True:
         columns = np.append(np.flatnonzero(kept), factors.n_columns)
         system, plain = rows[:, columns], triangle(R[:, columns])
-        beta = scipy.linalg.solve_triangular(plain[:-1, :-1], plain[:-1, -1])
+        beta = solved(plain[:-1, :-1], plain[:-1, -1])[0]
         if weighted:
             squares = np.bincount(group, (system @ np.append(-beta, 1.0)) ** 2, len(parts.R))
             T = triangle(system / np.sqrt(np.maximum(squares / parts.n_rows, sigma_floor(parts) ** 2))[group][:, None])
-            beta = scipy.linalg.solve_triangular(T[:-1, :-1], T[:-1, -1])
+            beta = solved(T[:-1, :-1], T[:-1, -1])[0]
         else:
             T = plain
-        inverse = scipy.linalg.solve_triangular(T[:-1, :-1], np.eye(len(beta)))
+        inverse = scipy.linalg.lapack.dtrtri(T[:-1, :-1])[0]
         with np.errstate(divide="ignore"):
             relative = np.linalg.norm(inverse, axis=1) / np.abs(beta)
         if relative.max() < ratio * relative.min() or len(relative) == 1:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.design import descents, six_axis_problem
 from excitor.design import problem as problem_file
+from excitor.design import search as search_file
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
@@ -28,7 +29,7 @@ from excitor.design.problem import (
     searched,
     violation_of,
 )
-from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, descend, run_search, solve
+from excitor.design.search import SCREEN, WHOLE, Budget, Observer, Search, State, descend, distances, run_search, solve
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -247,6 +248,26 @@ def test_a_descent_that_kills_its_workers_ends_in_a_sentence(problem_of, two, mo
     small = problem_of("rotradi", scene=False, ramp=0.0)
     with pytest.raises(ExcitorError, match="died 1 times.*the same command goes on"):
         solve(small, Budget(evaluations=6000), executor=two)
+
+
+def test_a_long_search_has_islands_that_come_together(monkeypatch):
+    monkeypatch.setattr(search_file, "_LONG", 0.1)
+    monkeypatch.setattr(search_file, "_ISLAND_SECONDS", 0.2)
+    free = six_axis_problem()
+    search, states = Search(free, Budget(evaluations=2400), 3), []
+    whole = run_search(search, observer=Observer(keep=states.append))
+    assert search.islands == 2
+    assert search.stages == (0, 1, 0, 1, 1, 2)
+    assert np.all(np.diff([search.until(k) for k in range(6)]) > 0.0)
+    assert search.until(5) == 1.0
+    assert [state.aside > 0 for state in states] == [False, False, True, True, False, False]
+    first, second = states[1], states[3]
+    X = [free.encode(state.candidates) for state in (first, second)]
+    assert second.swing[-second.aside :].tolist() == first.swing[: second.aside].tolist(), "the best of the first wait"
+    own = X[1][: -second.aside]
+    assert all(distances(free.genes, x, X[0])[0].min() > 0.0 for x in own), "the second is bred from motions of its own"
+    assert np.diff([state.best for state in states]).max() <= 0.0
+    assert same(run_search(search, states[2]), whole)
 
 
 def test_an_interrupt_ends_with_the_best_so_far(problem):
