@@ -142,7 +142,7 @@ def fleet_speedup(n: int) -> tuple[float, float]:
         arms = find_arms(make_tree(Path(place) / "line", n), Path(place))
         tasks = [ArmTask(arm, frozenset(), False) for arm in arms]
         with open_executor(2) as two:
-            spun = [_wall(lambda k=k: list(run_tasks(_spin, [2_000_000] * k, two))) for k in (1, 1, 2)]
+            spun = [_wall(lambda k=k: list(run_tasks(_spin, [2_000_000] * k, two))) for k in (2, 1, 2)]
             warm = [_wall(lambda k=k: list(two.run(Job(_forgetful, None), tasks[:k]))) for k in (4, 1)]
             assert len(warm) == 2
             took = _wall(lambda: list(two.run(Job(_forgetful, None), tasks)))
