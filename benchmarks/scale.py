@@ -18,18 +18,16 @@ import numpy as np
 
 from benchmarks._hosts import Hosts, hosts
 from benchmarks.design import six_axis_problem
-from benchmarks.identify import made_up_samples, peak_mb, reference_second
+from benchmarks.identify import made_up_samples, reference_second
 from excitor.design.problem import Problem
 from excitor.design.search import Budget, Search, run_search
-from excitor.experiments.campaign import open_campaign
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.fleet.arms import ArmTask, find_arms, identify_arm
 from excitor.experiments.fleet.dataset import Row, read_rows, row, write_rows
 from excitor.experiments.fleet.fleet import evaluate, fleet
 from excitor.experiments.fleet.type_model import FALSE_ALARMS
-from excitor.experiments.identification import identify
 from excitor.identify.estimate import Factors, merge, stream_factors, total, wls
-from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.executor import Executor, Job, open_executor, run_tasks
@@ -44,7 +42,18 @@ TALL, TALL_FULL = 500_000, 10_000_000  # rows of a Parquet file
 BLOCK = 1_000_000  # rows that a worker draws and compresses at once
 KILLED_HOSTS = 20_000  # evaluations of the design during which hosts are killed and cut
 CALLS = 50  # of nothing, by which a task's own cost is measured
-_ROWS = "from benchmarks.scale import identify_rows; identify_rows({!r})"
+_ROWS = """
+import time
+from pathlib import Path
+from excitor.experiments.campaign import open_campaign
+from excitor.experiments.identification import identify
+from excitor.robots.arrays import one_blas_thread
+begun = time.process_time()
+with one_blas_thread():
+    assert identify(open_campaign(Path({!r}))).campaign.long
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+print(time.process_time() - begun, float(peak.split()[1]) / 1024.0)
+"""  # an identification without what a bench imports: its CPU seconds, imports apart, and its peak memory in MB
 MORE = '\n[identify]\nfriction = "as stated"\n[design]\nwarm_up_minutes = 20.0\n'
 
 
@@ -229,15 +238,6 @@ def write_tall(folder: Path, n: int) -> None:
     for letter in "qc":
         text = text.replace(f'"{letter}3"', ", ".join(f'"{letter}{j}"' for j in range(3, 7)))
     (folder / "campaign.toml").write_text(text)
-
-
-def identify_rows(folder: str) -> None:
-    """Identify a campaign; print its CPU seconds, imports apart, and the peak memory in MB."""
-    begun = time.process_time()
-    with one_blas_thread():
-        found = identify(open_campaign(Path(folder)))
-    assert found.campaign.long
-    print(time.process_time() - begun, peak_mb())
 
 
 def _compressing(_: None) -> Callable[[int], tuple[Factors, float]]:
