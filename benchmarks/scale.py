@@ -40,7 +40,7 @@ PIPELINE, SECONDS, SEEDS = 20, 6.0, 9
 SEARCHED, SEARCHED_FULL = 20_000, 700_000  # evaluations: some 3 s, and some 120 s of one process
 TALL, TALL_FULL = 500_000, 10_000_000  # rows of a Parquet file
 BLOCK = 1_000_000  # rows that a worker draws and compresses at once
-KILLED_HOSTS = 20_000  # evaluations of the design during which hosts are killed and cut
+KILLED_HOSTS = 30_000  # evaluations of the design during which hosts are killed and cut
 CALLS = 50  # of nothing, by which a task's own cost is measured
 _ROWS = """
 import time
@@ -263,24 +263,27 @@ def _compressing(_: None) -> Callable[[int], tuple[Factors, float]]:
 def host_figures(full: bool) -> list[Figure]:
     """Run a design, a fleet and blocks of rows on hosts of which one is killed and another cut, and compare."""
     problem, kills = six_axis_problem(), 10 if full else 2
+    evaluations = KILLED_HOSTS * (8 if full else 1)
     jobs = Job(_summed, None)
     with tempfile.TemporaryDirectory() as place:
         root = make_tree(Path(place) / "line", 12 if full else 4)
-        alone = _searched(problem, KILLED_HOSTS, None), _summed(None)(3), fleet(root, out=Path(place) / "one").rows
+        alone = _searched(problem, evaluations, None), _summed(None)(3), fleet(root, out=Path(place) / "one").rows
         for path in root.glob("*/model.json"):
             path.unlink()
         with hosts() as there:
             with open_executor(cluster=there.address) as executor:
                 task = task_cost(executor)
-                with _trouble(there, kills, 10.0 if full else 3.0):
-                    design = _searched(problem, KILLED_HOSTS, executor)
+                with _trouble(there, kills, 10.0 if full else 3.0) as made:
+                    design = _searched(problem, evaluations, executor)
                     ((_, rows),) = executor.run(jobs, [3])
             found = fleet(root, out=Path(place) / "two", cluster=there.address).rows
             spaces = len(there.links)
     equal = [np.array_equal(design, alone[0]), np.array_equal(rows, alone[1]), _values(found) == _values(alone[2])]
     return [
         Figure("scale.hosts", float(max(spaces, 1)), "network namespaces; 1: loopback addresses"),
-        Figure("scale.hosts_equal", float(sum(equal)), f"of a design, rows, a fleet; {kills} kills", 3.0, "equal"),
+        Figure("scale.hosts_equal", float(sum(equal)), "of a design, rows, a fleet", 3.0, "equal"),
+        Figure("scale.hosts_killed", float(made.count("killed")), f"workers, of {kills} tries"),
+        Figure("scale.hosts_cut", float(made.count("cut")), "links"),
         Figure("scale.cluster_task_ms", task, "ms a task, on the hosts", 5.0, "at most"),
     ]
 
@@ -291,21 +294,22 @@ def _values(rows: Any) -> str:
 
 
 @contextmanager
-def _trouble(there: Hosts, kills: int, seconds: float) -> Iterator[None]:
-    """Kill workers at random moments, and cut a link once, while others work."""
-    rng, over = np.random.default_rng(0), threading.Event()
+def _trouble(there: Hosts, kills: int, seconds: float) -> Iterator[list[str]]:
+    """Kill workers at random moments, and cut a link once, while others work; yields what was done."""
+    rng, over, made = np.random.default_rng(0), threading.Event(), [""]
 
     def make() -> None:
         for k in range(kills):
             if over.wait(rng.uniform(0.5, 4.0)):
                 return
-            there.kill_one(k)
-        there.cut(seconds)
+            made.append("killed" if there.kill_one(k) else "")
+        if not over.wait(4.0):
+            made.append("cut" if there.cut(seconds) else "")
 
     thread = threading.Thread(target=make)
     thread.start()
     try:
-        yield
+        yield made
     finally:
         over.set()
         thread.join()
