@@ -1,4 +1,4 @@
-"""Fleets of virtual arms: outliers found and named, false alarms, results after kills, time an arm."""
+"""Fleets, long logs, several workers and several hosts: time, CPU time, memory, equal results after kills."""
 
 import json
 import os
@@ -6,27 +6,69 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks._hosts import Hosts, hosts
+from benchmarks.design import six_axis_problem
+from benchmarks.identify import made_up_samples, reference_second
+from excitor.design.problem import Problem
+from excitor.design.search import Budget, Search, run_search
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.fleet.arms import ArmTask, find_arms, identify_arm
 from excitor.experiments.fleet.dataset import Row, read_rows, row, write_rows
 from excitor.experiments.fleet.fleet import evaluate, fleet
 from excitor.experiments.fleet.type_model import FALSE_ALARMS
+from excitor.identify.estimate import Factors, merge, stream_factors, total, wls
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.executor import Executor, Job, open_executor, run_tasks
 from excitor.robots.load import load
+from excitor.robots.robot import Motion
 from tests.campaigns import CAMPAIGN, motion_of, write_log
 
 ARMS, OUTLIERS, SIGMAS, SCATTER = 1000, 30, 6.0, 0.03
 PIPELINE, SECONDS, SEEDS = 20, 6.0, 9
+SEARCHED, SEARCHED_FULL = 20_000, 700_000  # evaluations: some 3 s, and some 120 s of one process
+TALL, TALL_FULL = 500_000, 10_000_000  # rows of a Parquet file
+BLOCK = 1_000_000  # rows that a worker draws and compresses at once
+KILLED_HOSTS = 30_000  # evaluations of the design during which hosts are killed and cut
+CALLS = 50  # of nothing, by which a task's own cost is measured
+_ROWS = """
+import time
+from pathlib import Path
+from excitor.experiments.campaign import open_campaign
+from excitor.experiments.identification import identify
+from excitor.robots.arrays import one_blas_thread
+begun = time.process_time()
+with one_blas_thread():
+    assert identify(open_campaign(Path({!r}))).campaign.long
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+print(time.process_time() - begun, float(peak.split()[1]) / 1024.0)
+"""  # an identification without what a bench imports: its CPU seconds, imports apart, and its peak memory in MB
 MORE = '\n[identify]\nfriction = "as stated"\n[design]\nwarm_up_minutes = 20.0\n'
 
 
 def run(full: bool) -> Report:
+    """Measure fleets, workers, long logs and hosts; kills are three, in full ten."""
+    figures, details = fleet_figures(full)
+    figures += [*worker_figures(full), *row_figures(full)]
+    try:
+        figures += host_figures(full)
+    except ImportError:
+        details["hosts"] = "dask.distributed is not installed"
+    return Report("bench", "scale", figures, details)
+
+
+def fleet_figures(full: bool) -> tuple[list[Figure], dict[str, Any]]:
     """Judge 1000 arms, of which 20 went through the pipeline; kill a fleet three times, in full ten."""
     with tempfile.TemporaryDirectory() as place:
         root = make_tree(Path(place) / "line", PIPELINE)
@@ -53,9 +95,235 @@ def run(full: bool) -> Report:
         Figure("scale.killed_equal", float(equal), "", 1.0, "equal"),
         Figure("scale.fleet_s_per_arm", warm, "s of CPU", 1.0, "at most"),
     ]
-    return Report(
-        "bench", "scale", figures, {"kills": kills, "pipeline_arms": PIPELINE, "seeds": SEEDS, "first_pass_s": first}
-    )
+    return figures, {"kills": kills, "pipeline_arms": PIPELINE, "seeds": SEEDS, "first_pass_s": first}
+
+
+def worker_figures(full: bool) -> list[Figure]:
+    """Measure what workers of this machine cost and gain."""
+    overhead, equal = cpu_overhead(SEARCHED_FULL if full else SEARCHED)
+    idle, speedup = fleet_speedup(200 if full else 12)
+    with open_executor(2) as two:
+        task = task_cost(two)
+    cores: dict[str, Any] = {"target": 1.7, "bound": "at least"} if idle > 1.9 else {}
+    return [
+        Figure("scale.cpu_overhead", overhead, "times serial", 1.15, "at most"),
+        Figure("scale.workers_equal", float(equal), "", 1.0, "equal"),
+        Figure("scale.cores_idle", idle, "times one, two plain processes"),
+        Figure("scale.fleet_speedup_2", speedup, "judged where both cores are idle", **cores),
+        Figure("scale.task_ms", task, "ms a task, local workers", 5.0, "at most"),
+    ]
+
+
+def cpu_overhead(evaluations: int) -> tuple[float, bool]:
+    """Design with four warm workers: CPU time of all over that of one process; whether both end equal."""
+    problem = six_axis_problem()
+    with open_executor(4) as four:
+        list(four.ordered(Job(_warm, problem), [0.5] * 4))
+        _searched(problem, 2000, None)
+        own, theirs = time.process_time(), _cpu_of(four)
+        shared = _searched(problem, evaluations, four)
+        both = time.process_time() - own + _cpu_of(four) - theirs
+    own = time.process_time()
+    alone = _searched(problem, evaluations, None)
+    return both / (time.process_time() - own), np.array_equal(shared, alone)
+
+
+def _searched(problem: Problem, evaluations: int, executor: Executor | None) -> FloatArray:
+    found = run_search(Search(problem, Budget(evaluations=evaluations), seed=1), executor=executor)
+    return np.concatenate([found.candidates.swing.ravel(), found.value])
+
+
+def _warm(problem: Problem) -> Callable[[float], None]:
+    """Import and compile what a search needs, and stay so long that each worker does."""
+    _searched(problem, 2000, None)
+    return time.sleep
+
+
+def _cpu_of(executor: Any) -> float:
+    """Read the CPU seconds of local workers."""
+    states = [Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2].split() for one in executor.crew]
+    return sum(int(tick) for state in states for tick in state[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+def fleet_speedup(n: int) -> tuple[float, float]:
+    """Compare the throughput of two warm workers with that of one; before it, of two plain processes with one."""
+    with tempfile.TemporaryDirectory() as place:
+        arms = find_arms(make_tree(Path(place) / "line", n), Path(place))
+        tasks = [ArmTask(arm, frozenset(), False) for arm in arms]
+        with open_executor(2) as two:
+            spun = [_wall(lambda k=k: list(run_tasks(_spin, [2_000_000] * k, two))) for k in (2, 1, 2)]
+            warm = [_wall(lambda k=k: list(two.run(Job(_forgetful, None), tasks[:k]))) for k in (4, 1)]
+            assert len(warm) == 2
+            took = _wall(lambda: list(two.run(Job(_forgetful, None), tasks)))
+            single = _wall(lambda: [list(two.run(Job(_forgetful, None), [task])) for task in tasks])
+    return 2.0 * spun[1] / spun[2], single / took
+
+
+def _wall(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def _spin(n: int) -> int:
+    return sum(range(n))
+
+
+def _forgetful(_: None) -> Callable[[ArmTask], Row | None]:
+    """Identify arms whatever models are on file."""
+
+    def run(task: ArmTask) -> Row | None:
+        (task.arm.output / "model.json").unlink(missing_ok=True)
+        return identify_arm(task)
+
+    return run
+
+
+def task_cost(executor: Executor) -> float:
+    """Measure the least time of a task that does nothing, ms."""
+    list(run_tasks(abs, [0] * CALLS, executor))
+    return 1e3 * min(_wall(lambda: list(run_tasks(abs, [0] * CALLS, executor))) for _ in range(5)) / CALLS
+
+
+def row_figures(full: bool) -> list[Figure]:
+    """Identify from a tall Parquet file in a process of its own, and compress rows that are generated by block."""
+    rows, blocks = TALL_FULL if full else TALL, 100 if full else 1
+    reference = reference_second()
+    with tempfile.TemporaryDirectory() as place:
+        write_tall(Path(place), rows)
+        code = _ROWS.format(place)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ExcitorError(f"identification of {rows} rows failed: {done.stderr.strip()[-300:]}")
+        seconds, memory = map(float, done.stdout.split())
+    if blocks > 1:
+        with open_executor(2) as two:
+            spent = [cpu for _, cpu in two.ordered(Job(_compressing, None), list(range(blocks)))]
+    else:
+        spent = [_compressing(None)(0)[1]]
+    per_block = float(np.mean(spent)) / reference
+    bar: dict[str, Any] = {"target": 60.0, "bound": "at most"} if full else {}
+    return [
+        Figure("scale.rows_1e7_s" if full else "scale.rows_5e5_s", seconds / reference, "reference s", **bar),
+        Figure("scale.rows_1e8_s", per_block * 1e8 / BLOCK, f"reference s, by {blocks} % of them", 120.0, "at most"),
+        Figure("scale.worker_mb", memory, f"MB at {rows} rows", 500.0, "at most"),
+    ]
+
+
+def write_tall(folder: Path, n: int) -> None:
+    """Write a campaign of a six-axis arm, its first log a Parquet file of n rows at 500 Hz."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    robot, rng, rate = load("tx40"), np.random.default_rng(0), 500.0
+    names = ["t", *(f"q{j}" for j in range(1, 7)), *(f"c{j}" for j in range(1, 7))]
+    period = 50_000  # rows, after which the motion repeats; the noise does not
+    t = np.arange(period) / rate
+    q, dq, ddq = np.zeros((3, period, 6))
+    for k in range(1, 40, 3):
+        w = 2.0 * np.pi * k * rate / period
+        a, b = rng.uniform(-0.25, 0.25, size=(2, 6))
+        s, c = np.sin(w * t)[:, None], np.cos(w * t)[:, None]
+        q, dq, ddq = q + a * s + b * c, dq + w * (a * c - b * s), ddq - w * w * (a * s + b * c)
+    tau = inverse_dynamics(robot, Motion(q, dq, ddq))
+    for name, rows in (("first", n), ("second", period // 2)):
+        schema = pa.schema([(one, pa.float64()) for one in names])
+        with pq.ParquetWriter(folder / f"{name}.parquet", schema) as writer:
+            for first in range(0, rows, period):
+                m = min(period, rows - first)
+                noisy = tau[:m] + 0.01 * tau.std(axis=0) * rng.normal(size=(m, 6))
+                table = np.column_stack([(first + np.arange(m)) / rate, np.degrees(q[:m]), noisy])
+                writer.write_table(pa.table(dict(zip(names, table.T, strict=True))))
+    text = CAMPAIGN.replace("rotradi", "tx40").replace("logs/", "").replace(".csv", ".parquet").replace("[4]", "[8]")
+    for letter in "qc":
+        text = text.replace(f'"{letter}3"', ", ".join(f'"{letter}{j}"' for j in range(3, 7)))
+    (folder / "campaign.toml").write_text(text)
+
+
+def _compressing(_: None) -> Callable[[int], tuple[Factors, float]]:
+    """Return what draws a block of rows and compresses it, with its CPU seconds."""
+    robot = load("tx40")
+    one = made_up_samples(robot, 20_000)
+    stream_factors(robot, [one])  # compiled
+
+    def run(k: int) -> tuple[Factors, float]:
+        begun, rng = time.process_time(), np.random.default_rng(k)
+
+        def chunks() -> Iterator[Any]:
+            for _ in range(BLOCK // 20_000):
+                sign = rng.choice([-1.0, 1.0], 6)  # another motion of another seed
+                motion = Motion(one.motion.q * sign, one.motion.dq * sign, one.motion.ddq * sign)
+                yield replace(one, motion=motion, tau=inverse_dynamics(robot, motion) + rng.normal(size=one.tau.shape))
+
+        return stream_factors(robot, chunks()), time.process_time() - begun
+
+    return run
+
+
+def host_figures(full: bool) -> list[Figure]:
+    """Run a design, a fleet and blocks of rows on hosts of which one is killed and another cut, and compare."""
+    problem, kills = six_axis_problem(), 10 if full else 2
+    evaluations = KILLED_HOSTS * (8 if full else 1)
+    jobs = Job(_summed, None)
+    with tempfile.TemporaryDirectory() as place:
+        root = make_tree(Path(place) / "line", 12 if full else 4)
+        alone = _searched(problem, evaluations, None), _summed(None)(3), fleet(root, out=Path(place) / "one").rows
+        for path in root.glob("*/model.json"):
+            path.unlink()
+        with hosts() as there:
+            with open_executor(cluster=there.address) as executor:
+                task = task_cost(executor)
+                with _trouble(there, kills, 10.0 if full else 3.0) as made:
+                    design = _searched(problem, evaluations, executor)
+                    ((_, rows),) = executor.run(jobs, [3])
+            found = fleet(root, out=Path(place) / "two", cluster=there.address).rows
+            spaces = len(there.links)
+    equal = [np.array_equal(design, alone[0]), np.array_equal(rows, alone[1]), _values(found) == _values(alone[2])]
+    return [
+        Figure("scale.hosts", float(max(spaces, 1)), "network namespaces; 1: loopback addresses"),
+        Figure("scale.hosts_equal", float(sum(equal)), "of a design, rows, a fleet", 3.0, "equal"),
+        Figure("scale.hosts_killed", float(made.count("killed")), f"workers, of {kills} tries"),
+        Figure("scale.hosts_cut", float(made.count("cut")), "links"),
+        Figure("scale.cluster_task_ms", task, "ms a task, on the hosts", 5.0, "at most"),
+    ]
+
+
+def _values(rows: Any) -> str:
+    keys = ("arm", "inputs", "status", "values", "sigma", "covariance", "headline")
+    return json.dumps([[np.asarray(one[key]).tolist() for key in keys] for one in rows])
+
+
+@contextmanager
+def _trouble(there: Hosts, kills: int, seconds: float) -> Iterator[list[str]]:
+    """Kill workers at random moments, and cut a link once, while others work; yields what was done."""
+    rng, over, made = np.random.default_rng(0), threading.Event(), [""]
+
+    def make() -> None:
+        for k in range(kills):
+            if over.wait(rng.uniform(0.5, 4.0)):
+                return
+            made.append("killed" if there.kill_one(k) else "")
+        if not over.wait(4.0):
+            made.append("cut" if there.cut(seconds) else "")
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    try:
+        yield made
+    finally:
+        over.set()
+        thread.join()
+
+
+def _summed(_: None) -> Callable[[int], FloatArray]:
+    """Return what estimates parameters from so many blocks of rows, whose triangles are merged."""
+    run = _compressing(None)
+
+    def estimated(n: int) -> FloatArray:
+        merged = merge([run(k)[0] for k in range(n)])
+        return np.concatenate([wls(merged).values, np.diagonal(total(merged, np.ones(len(merged.n_rows))))])
+
+    return estimated
 
 
 def make_tree(root: Path, n: int) -> Path:

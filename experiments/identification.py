@@ -3,7 +3,7 @@
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -318,9 +318,7 @@ def _segments(runs: Runs, long: Sequence[LongRun], regression: Regression) -> li
     for samples in (samples for one in long for samples in logs.all_samples(campaign, one)):
         if len(samples) < 4 * campaign.content.processing.average_samples:
             continue
-        own = dynamic_regression(campaign.robot, [samples], rows=rows)
-        place = segments(own, number)
-        for factors in (compress(pick_rows(own, place == k)) for k in np.unique(place)):
+        for factors in _by_time(dynamic_regression(campaign.robot, [samples], rows=rows), number):
             if held < width and found:
                 found[-1], held = merge([found[-1], factors]), held + 1
             else:
@@ -331,6 +329,13 @@ def _segments(runs: Runs, long: Sequence[LongRun], regression: Regression) -> li
     stretches = {name for one in long for name in one.stretches}
     other = np.array([name not in stretches for name in regression.runs])[regression.run]
     return [*found, compress(pick_rows(regression, other))] if other.any() else found
+
+
+def _by_time(equations: Regression, number: int) -> Iterator[Factors]:
+    """Compress equations by stretches of time; they are not kept while the next ones are set up."""
+    place = segments(equations, number)
+    for k in np.unique(place):
+        yield compress(pick_rows(equations, place == k))
 
 
 def _fitted(estimate: Estimate, method: str, reduction: Reduction | None) -> str:

@@ -1000,8 +1000,7 @@ def search_front(
     """Search the campaign's Pareto front, and return the picked run, or its knee."""
     objectives: Sequence[Objective] = setup.design.front
     problems = [problem_of(replace(setup, excitation=each), plan) for each in _excitations(setup)]
-    given = {"seed": settings.seed, "listen": listen, "executor": settings.executor}
-    found = front(problems, objectives, settings.budget, **given)
+    found = front(problems, objectives, settings.budget, seed=settings.seed, listen=listen, executor=settings.executor)
     if not len(found):
         return found, problems[0], _as_found(found, 0, feasible=False)
     k = found.chosen if settings.pick is None else settings.pick

@@ -23,6 +23,7 @@ from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
+_AT_ONCE = 4096  # samples whose columns are evaluated together
 SIZE = 1000
 SETTLES = 0.08  # s that a servo takes, typically
 _OF_ROWS = ("W", "y", "joint", "run", "sample")
@@ -135,12 +136,23 @@ class Block:
 def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> Block:
     rows = Rows() if samples.static else rows
     thin = rows.decimate or (lambda x: x)
-    W = np.ascontiguousarray(thin(regressor(robot, samples.motion)[:, :, columns]).transpose(1, 0, 2))
+    W = thin(_columns(robot, samples.motion, columns)).transpose(1, 0, 2)
     tau = thin(samples.tau).T
     kept = (_moving(thin(samples.motion.dq), rows.dead_zone) & ~_turning(robot, samples, rows)).T
     joint, sample = np.nonzero(kept)
     variance = None if samples.variance is None else thin(samples.variance).T[kept]
     return Block(W[kept], tau[kept], joint, np.full(joint.size, number), sample, variance)
+
+
+def _columns(robot: Robot, motion: Motion, columns: IntArray) -> FloatArray:
+    """Evaluate columns of the regressor, some samples at a time: all columns of all samples take much memory."""
+    if len(motion) <= _AT_ONCE:
+        return np.asarray(regressor(robot, motion)[:, :, columns])
+    Y = np.empty((len(motion), robot.n_joints, len(columns)))
+    for first in range(0, len(motion), _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        Y[rows] = regressor(robot, motion[rows])[:, :, columns]
+    return Y
 
 
 def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> Block:

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import version
 from itertools import islice
 from typing import Any, TypedDict
@@ -33,6 +34,7 @@ _EXACT = ("excitor", "python")  # versions without which a task cannot be sent
 
 Task = Any
 Function = Callable[[Task], Any]
+Results = Generator[tuple[int, Any], None, None]  # place of a task, and its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,7 @@ class Job:
     @cached_property
     def payload(self) -> bytes:
         """The job as it is sent; classes of a script, which workers cannot import, are sent by value."""
-        from numba import cloudpickle
-
+        cloudpickle: Any = import_module("numba.cloudpickle")
         try:
             return bytes(cloudpickle.dumps((self.make, self.given)))
         except Exception as error:  # whatever a class of the user's does
@@ -81,7 +82,7 @@ class Executor:
     away = False  # whether tasks leave this process
     notes: tuple[str, ...] = ()  # what is to be known of the workers, in sentences
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
         """Yield the place and the result of each task as it finishes; close the iterator to drop the others."""
         function = job.make(job.given)
         for k, task in enumerate(tasks):
@@ -90,7 +91,7 @@ class Executor:
     def ordered(self, job: Job, tasks: Sequence[Task]) -> Iterator[Any]:
         """Yield the results in the order of the tasks."""
         waiting: dict[int, Any] = {}
-        with closing(self.run(job, tasks)) as done:  # type: ignore[type-var]
+        with closing(self.run(job, tasks)) as done:
             for k in range(len(tasks)):
                 while k not in waiting:
                     place, result = next(done)
@@ -122,7 +123,7 @@ def open_executor(workers: int = 1, cluster: Any = None) -> Executor:
     return Executor() if workers == 1 else _Processes(workers)
 
 
-def run_tasks(function: Function, tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[int, Any]]:
+def run_tasks(function: Function, tasks: Sequence[Task], executor: Executor) -> Results:
     """Yield the place and the result of each task as it finishes.
 
     Args:
@@ -183,7 +184,7 @@ class _Processes(Executor):
         self.waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self.crew: list[_Worker] = []
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
         """Hand the tasks to whoever is free."""
         done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         _ = job.payload  # what cannot be sent is refused here
@@ -326,7 +327,7 @@ class _Cluster(Executor):
             self.close()
             raise
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
         """Keep two tasks a worker on the cluster until all are done."""
         if job.token != self.job[0]:  # submitted, not scattered: dask makes it again when its worker is gone
             self.job = job.token, self.client.submit(_itself, job.payload, pure=False)
@@ -379,7 +380,7 @@ class _Sent:
                 self._check()
                 continue
             self.since = None
-            if self.futures.get(k) is not future:
+            if k not in self.futures or self.futures[k] is not future:
                 continue
             if future.status == "finished":
                 with suppress(Exception):  # its worker is gone since then
@@ -411,13 +412,13 @@ class _Sent:
 
 def _connected(cluster: str) -> Any:
     try:
-        from dask.distributed import Client
+        distributed: Any = import_module("dask.distributed")
     except ImportError:
         raise ExcitorError(
             "clusters are reached through dask.distributed, which is not installed: pip install 'excitor[cluster]'"
         ) from None
     try:
-        return Client(cluster, timeout=_ANSWERS, set_as_default=False)
+        return distributed.Client(cluster, timeout=_ANSWERS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise ExcitorError(
@@ -461,10 +462,10 @@ def _differences(ours: Mapping[str, str], theirs: Mapping[str, str], keys: Seque
 
 def versions() -> dict[str, str]:
     """State what decides the bits of results: versions of libraries, and the processor's features that they use."""
-    import llvmlite.binding as llvm
     import scipy.linalg  # noqa: F401 - its BLAS must be loaded to be found
     from threadpoolctl import threadpool_info
 
+    llvm: Any = import_module("llvmlite.binding")
     features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:8]
     blas = sorted({str(one.get("architecture")) for one in threadpool_info() if one.get("user_api") == "blas"})
     found = {name: version(name) for name in ("excitor", "numpy", "scipy", "numba")}

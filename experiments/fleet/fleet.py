@@ -112,7 +112,7 @@ def identify_arms(arms: Sequence[Arm], folder: Path, given: FleetOptions, tell: 
     written, unchanged = time.monotonic(), 0
     with (
         open_executor(given.workers, given.cluster) as executor,
-        closing(run_tasks(identify_arm, tasks, executor)) as done,  # type: ignore[type-var]
+        closing(run_tasks(identify_arm, tasks, executor)) as done,
     ):
         for note in executor.notes:
             tell(f"note: {note}")

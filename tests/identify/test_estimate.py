@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from excitor.identify import regression as regression_file
 from excitor.identify.estimate import (
     CHUNK,
     blocks,
@@ -22,6 +23,7 @@ from excitor.identify.reduce import essential
 from excitor.identify.regression import Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
+from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
@@ -67,6 +69,20 @@ def test_decimation_treats_torque_and_columns_alike(robot, simulate):
     assert len(regression) == 50 * 6
     beta = base_parameters(robot).values(prior(robot))
     np.testing.assert_allclose(regression.W @ beta, regression.y, atol=1e-9)
+
+
+def test_columns_of_many_samples_are_evaluated_in_parts(robot, simulate, monkeypatch):
+    run = simulate(robot, prior(robot), n_samples=200)
+    rows = Rows(decimate=lambda x: x[::4], dead_zone=0.1 * robot.limits.velocity)
+    whole = dynamic_regression(robot, [run], rows=rows)
+    monkeypatch.setattr(regression_file, "_AT_ONCE", 33)
+    most = []
+    monkeypatch.setattr(
+        regression_file, "regressor", lambda r, motion: (most.append(len(motion)), regressor(r, motion))[1]
+    )
+    np.testing.assert_array_equal(dynamic_regression(robot, [run], rows=rows).W, whole.W)
+    assert max(most) == 33
+    assert sum(most) == 200
 
 
 def test_noise_free_data_return_the_truth(robot, simulate):
