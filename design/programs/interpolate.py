@@ -656,7 +656,8 @@ def too_quick(plan: Plan, move: Move, made: Iterable[tuple[FloatArray, int]]) ->
     limits = plan.robot.limits
     for values, order in made:
         own, word = (limits.velocity, "speed") if order == 1 else (limits.acceleration, "acceleration")
-        allowed = np.maximum(1.001 * move.most[order], _LEAST * np.where(np.isfinite(own), own, 0.0)) + 1e-9
+        planned = np.abs(move.goal - move.origin) / (move.duration - move.blend) if order == 1 else move.most[order]
+        allowed = np.maximum(1.001 * planned, _LEAST * np.where(np.isfinite(own), own, 0.0)) + 1e-9
         j = int(np.argmax(np.abs(values) / allowed))
         if not abs(values[j]) <= allowed[j]:
             yield f"{plan.robot.joint_names[j]} has a {word} of {abs(values[j]):.3g} on a way, planned is {allowed[j]:.3g}"

@@ -48,6 +48,7 @@ _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for ev
 _EARLY = 5.0  # s of a run in which verify lets something happen
 _RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
+_FED = 0.1  # share of the largest value of a stop, by which a fed velocity or acceleration may be off its positions
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
 Score = Callable[[Motion], float]
@@ -341,6 +342,7 @@ def _slowing(
     if u.size and off.max() > NEAR_PATH:
         yield f"it leaves its path by {off.max():.2g} rad or m, {stretch.t[part][off.argmax()]:.3f} s into the run"
         return
+    yield from _feed(plan, target, stretch, part)
     pace, fell, began = 1.0, False, np.inf
     for k in np.flatnonzero(np.minimum(rate[1:], rate[:-1]) > MOVING) + 1:
         taken = float(gaps[part][k - 1] if held else gaps.min())  # a slider makes some commands take longer
@@ -361,6 +363,21 @@ def _slowing(
     low, high = 0.5 * least * (1.0 - STRETCHED) - 2.0 * float(gaps.min()), within + 0.5 * most * (1.0 + STRETCHED)
     if fell and not low <= passed <= high:
         yield f"it passes {passed:.3f} s of its path before it stops, stated is a stop of {most:.3g} s"
+
+
+def _feed(plan: Plan, target: Target, stretch: Stretch, part: slice) -> Iterator[str]:
+    """Check that velocities and accelerations that are fed beside the positions of a stop are theirs."""
+    t = stretch.t[part]
+    if len(t) < 5:
+        return
+    values = from_axes(plan.robot, target, stretch.axes[part])
+    for word, order, stated in (("velocity", 1, stretch.rates), ("acceleration", 2, stretch.accelerations)):
+        values = np.gradient(values, t, axis=0)
+        if stated is not None:
+            off = np.abs(from_axes(plan.robot, target, stated[part], order) - values)[order:-order]
+            allowed = _FED * np.abs(values).max() + RESTING
+            if off.size and off.max() > allowed:
+                yield f"the {word} that it feeds is {off.max():.3g} rad or m from that of its positions"
 
 
 def _on_path(
