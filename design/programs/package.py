@@ -13,6 +13,7 @@ from excitor.design.programs.target import (
     DRY,
     NO_GO,
     POSES,
+    UNPROVEN,
     CannotDrive,
     Emitter,
     Target,
@@ -121,6 +122,7 @@ _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
     "B": "B: a table of points that are passed at stated times; between them the controller joins them",
     "unverified motion": "unverified motion: torques are commanded, and no controller follows a path",
+    "unverified": "unverified: nothing has run these programs, not even on a virtual clock",
     "C": "C: way-points; the controller decides when it passes them, and rounds them off",
 }
 
@@ -135,6 +137,7 @@ def operator_page(made: "Package") -> str:
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
         _unlimited(plan),
+        _unproven(target),
         _unverified(made) if plan.torques is not None else _FIRST_RUNS,
         _section("What it needs", target.needs),
         _held_note(plan),
@@ -164,6 +167,16 @@ def operator_page(made: "Package") -> str:
     for word, key in _NAMED.items():
         text = text.replace(word, str(plan.site.get(key, word)))
     return text
+
+
+def _unproven(target: Target) -> str:
+    if target.timing != "unverified":
+        return ""
+    return (
+        f"**{UNPROVEN}. No interpreter of this language has run these programs: whether they make the planned motion, "
+        "refuse what they must, and stop, is not known. The maker's own simulator comes first. Whoever runs them "
+        "answers for that.**"
+    )
 
 
 def _watched(target: Target) -> Iterator[str]:

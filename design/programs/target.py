@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from excitor.design.programs.facts import LimitLine
 
 # evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
-Timing = Literal["A", "B", "C", "unverified motion"]
+# unverified: nothing runs its programs before they are loaded
+Timing = Literal["A", "B", "C", "unverified motion", "unverified"]
 Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger"]
 
 _JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be
@@ -351,6 +352,7 @@ ENDINGS = (DRY, POSES, "_out", "_main", "_back")  # of the files of one program:
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
 
 
+UNPROVEN, HEAD = "UNVERIFIED PROGRAM", 500  # stated in so many letters at the head of each file that nothing runs
 NO_GO = "NO-GO DESIGN EMITTED ON PURPOSE"  # short enough for the remarks of every controller
 
 
