@@ -24,6 +24,7 @@ from excitor.design.programs.target import (
     fitting_steps,
     fixed,
     program_names,
+    site_numbers,
     to_axes,
 )
 from excitor.robots.arrays import FloatArray
@@ -166,7 +167,7 @@ def operator_page(made: "Package") -> str:
     text = "\n\n".join(part for part in parts if part) + "\n"
     for word, key in _NAMED.items():
         text = text.replace(word, str(plan.site.get(key, word)))
-    return text
+    return site_numbers(text, plan.site)
 
 
 def _unproven(target: Target) -> str:

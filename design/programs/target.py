@@ -413,6 +413,23 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
 
 
+_NUMBERED = re.compile(r"\b(?:(R)\[19([6-9])|(PR|F)\[99|(output integer register|output_int_register_) ?24)")
+
+
+def site_numbers(text: str, site: Mapping[str, Any]) -> str:
+    """Put the numbers of registers and flags that [site] states for R[196] to R[199], PR[99], F[99] and UR's 24."""
+
+    def number(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"R[{site.get('register', 196) + int(found[2]) - 6}"
+        if found[3]:
+            return f"{found[3]}[{site.get('position_register' if found[3] == 'PR' else 'flag', 99)}"
+        gap = "" if found[4].endswith("_") else " "
+        return f"{found[4]}{gap}{site.get('mark_register', 24)}"
+
+    return _NUMBERED.sub(number, text)
+
+
 def filled(file: str, values: Mapping[str, Any]) -> list[str]:
     """Fill in a template of this folder, with the marks and other values; return its lines."""
     return _templates().get_template(file).render({**MARKS, **values}).splitlines()

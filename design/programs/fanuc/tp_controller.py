@@ -153,7 +153,9 @@ class Arm:
 
     def write(self, name: str, comment: str, value: float) -> None:
         """Apply the logger's flag and the mark's register to the recorder; refuse outputs and system variables."""
-        if not name.startswith(("R[", "F[", "PR[")):
+        stated = self.machine.settings
+        first, own = stated.get("register", 196), {f"F[{stated.get('flag', 99)}]"}
+        if name not in own | {f"R[{k}]" for k in range(first, first + 4)}:
             self.hold(name, value)
         if comment == LOG:
             if self.moving:

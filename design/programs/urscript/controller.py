@@ -61,6 +61,7 @@ class Controller:
         self.axes = [float(x) for x in machine.axes]
         self.stood = list(self.axes)  # at the last rest
         self.payload = machine.payload
+        self.address = machine.settings.get("mark_register", REGISTER)
         self.register: int | None = None
         self.message = ""
         self.events: list[str] = []
@@ -213,7 +214,7 @@ class Controller:
     def write_integer(self, address: Any, value: Any) -> None:
         """Write a register; number 24 holds the part of the program that runs."""
         self._writer("integer", int)(address, value)
-        if address != REGISTER:
+        if address != self.address:
             return
         was, self.register = self.register, value
         main = value not in (OUT, BACK, *STANDING)
@@ -261,7 +262,7 @@ class Controller:
         if name is None:
             far = max(abs(x - y) for x, y in zip(target, self.stood, strict=True))
             if far > NEAR:
-                raise Fault(f"moves by {far:.3g} rad while register {REGISTER} says that the robot stands")
+                raise Fault(f"moves by {far:.3g} rad while register {self.address} says that the robot stands")
         else:
             other = self.targets if kept is self.commands else self.commands
             if other[name]:
