@@ -106,6 +106,7 @@ class Target:
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
+    safety: str = "limits of speed, space and stopping"  # the controller's safety functions, as its maker calls them
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
     makers: bool = False  # whether it drives its maker's arms alone, which state it under [controllers]
     poses: bool = False  # whether it writes a first run at reduced speed
@@ -421,7 +422,7 @@ def site_numbers(text: str, site: Mapping[str, Any]) -> str:
 
     def number(found: re.Match[str]) -> str:
         if found[1]:
-            return f"R[{site.get('register', 196) + int(found[2]) - 6}"
+            return f"R[{site.get('first_register', 196) + int(found[2]) - 6}"
         if found[3]:
             return f"{found[3]}[{site.get('position_register' if found[3] == 'PR' else 'flag', 99)}"
         gap = "" if found[4].endswith("_") else " "

@@ -154,7 +154,7 @@ class Arm:
     def write(self, name: str, comment: str, value: float) -> None:
         """Apply the logger's flag and the mark's register to the recorder; refuse outputs and system variables."""
         stated = self.machine.settings
-        first, own = stated.get("register", 196), {f"F[{stated.get('flag', 99)}]"}
+        first, own = stated.get("first_register", 196), {f"F[{stated.get('flag', 99)}]"}
         if name not in own | {f"R[{k}]" for k in range(first, first + 4)}:
             self.hold(name, value)
         if comment == LOG:
