@@ -10,7 +10,17 @@ from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.programs.interpolate import differences
 from excitor.design.programs.package import Package, encoded_files, package
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import HEAD, UNPROVEN, CannotDrive, Emitter, Executor, Machine, Target, axes_of, to_axes
+from excitor.design.programs.target import (
+    HEAD,
+    UNPROVEN,
+    CannotDrive,
+    Emitter,
+    Executor,
+    Machine,
+    Target,
+    axes_of,
+    to_axes,
+)
 from excitor.robots.load import robot_from_toml
 from excitor.robots.robot import ControllerAxes
 

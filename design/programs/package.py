@@ -104,9 +104,11 @@ def encoded_files(made: Package) -> dict[str, bytes]:
         name: text.encode("utf-8" if name.endswith(plain) else made.target.encoding)
         for name, text in made.texts.items()
     }
-    return {**contents, PAGE: operator_page(made).encode(), **{DRAWING: x.encode() for x in [_drawing(made)] if x}}
+    drawn = {DRAWING: drawing.encode()} if (drawing := _drawing(made)) else {}
+    return {**contents, PAGE: operator_page(made).encode(), **drawn}
 
 
+_WIDEST = 700.0  # mm of a drawing that its words take
 _VIEWS = (("from above: x right, y up", (0, 1)), ("from the side: x right, z up", (0, 2)))
 
 
@@ -128,13 +130,17 @@ def _drawing(made: Package) -> str:
         ]
         x0, x1, y0, y1 = (1e3 * float(box[k, axis]) for axis in (i, j) for k in (0, 1))
         body.append(f'<path class="box" d="M{x0:.0f} {-y1:.0f}H{x1:.0f}V{-y0:.0f}H{x0:.0f}Z"/>')
-        body.append(f'<path class="box" d="M-100 0H100M0 -100V100"/><text x="{low[i]:.0f}" y="{-high[j] - 50:.0f}">')
-        body.append(f"{title}; {x0:.0f} … {x1:.0f}, {y0:.0f} … {y1:.0f} mm</text></g>")
-        left += float(high[i] - low[i]) + 100.0
+        body.append('<path class="box" d="M-100 0H100M0 -100V100"/>')
+        said = (title, f"{x0:.0f} … {x1:.0f}, {y0:.0f} … {y1:.0f} mm")
+        body += [
+            f'<text x="{low[i]:.0f}" y="{-high[j] - 70 + 45 * k:.0f}">{line}</text>' for k, line in enumerate(said)
+        ]
+        body.append("</g>")
+        left += max(float(high[i] - low[i]), _WIDEST) + 100.0
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left:.0f} {tallest + 140:.0f}" width="1000">'
     style = (
         "<style>path{fill:none;stroke:#8ab;stroke-linecap:round}.box{stroke:#a00;stroke-width:8}"
-        "text{font:56px sans-serif}</style>"
+        "text{font:40px sans-serif}</style>"
     )
     return "\n".join([head, style, '<rect width="100%" height="100%" fill="#fff"/>', *body, "</svg>", ""])
 
@@ -152,6 +158,7 @@ _REFUSED = {
     "drive": "a drive, or the robot, reports an error",
     "cycle": "the control step is none that the run is written for",
     "logger": "the logger runs already, or does not start",
+    "axes": "an axis takes no external set points within 2 s",
 }
 _DOES = {"slows": "it slows down along its path", "ends": "it commands no more, and the controller stops"}
 _NAMED = {"T_ROB1": "task", "EXCITOR.XML": "trace", "59152": "port"}  # on pages, unless [site] states another
@@ -409,7 +416,8 @@ def _speeds(made: "Package") -> str:
     heads = ["program", *(f"{name}/s" for name in _axis_names_of_joints(known[0].plan)), "tool mm/s", "swept x y z mm"]
     sentence = (
         "Peaks of each program, ways from and to home included. The box encloses every volume of the robot that the "
-        "plan knows, in its base frame: cables, and what the plan was not told, are outside."
+        "plan knows, in its base frame: cables, and what the plan was not told, are outside. The drawing shows the volumes "
+        "of the runs at some poses, with the base at the cross."
     )
     picture = [] if known[0].facts is None or known[0].facts.swept is None else ["", f"![swept space]({DRAWING})"]
     return "\n".join(["## How fast, and through which space", "", sentence, "", *_table(heads, rows), *picture])

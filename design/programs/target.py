@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
 # unverified: nothing runs its programs before they are loaded
 Timing = Literal["A", "B", "C", "unverified motion", "unverified"]
-Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger"]
+Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger", "axes"]
 
 _JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be
 
@@ -277,7 +277,7 @@ class Machine:
         freeze(self, axes="n_axes")
 
     def strange(self, name: str, value: Any) -> str:
-        """Say that a setting is not the one that the target's record states; empty where it is, or there is no record."""
+        """Say that a setting is not the one that the target's record states; empty without a record."""
         if self.settings and name not in self.settings:
             return f"{name} is set to {value}, the target's record states none"
         stated = self.settings.get(name, value)

@@ -17,7 +17,7 @@ from excitor.design.programs.interpolate import (
     spacing_for,
     worst_position,
 )
-from excitor.design.programs.plan import Plan, Stretches
+from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import (
     AT_HOME,
     Condition,
@@ -154,7 +154,7 @@ def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> M
     if "payload" in good and plan.payload is not None:
         machine = replace(machine, payload=machine.payload + good["payload"])
     return replace(
-        machine, events=tuple(Event(name, x, stretch="start") for name, x in good.items() if name == "logger")
+        machine, events=tuple(Event(name, x, stretch="start") for name, x in good.items() if name in ("logger", "axes"))
     )
 
 
@@ -181,7 +181,7 @@ def _enforced(plan: Plan, target: Target) -> Iterator[str]:
     """Yield a sentence for each limit of the controller itself that the planned motion exceeds."""
     for line in target.limits(plan) if target.limits is not None else ():
         if line.state == "exceeded":
-            yield f"{line.name}: the motion needs {line.worst:.0%} of it, allowed are {line.limit:.0%}; tighten [limits]"
+            yield f"{line.name}: the motion needs {line.worst:.0%} of it, allowed are {line.limit:.0%}; lower [limits]"
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
@@ -235,7 +235,7 @@ def aborts(
     watched = {key: each for key, each in target.conditions.items() if each.does}
     if not watched:
         return
-    machine = just_inside(plan, target, fitting_steps(plan, target)[0])
+    machine = replace(just_inside(plan, target, fitting_steps(plan, target)[0]), events=())
     events = tuple(
         Event(key, each.sides[0], (k + 1) / (len(watched) + 1) * plan.body.duration)
         for k, (key, each) in enumerate(watched.items())
@@ -275,9 +275,8 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
     """List events just outside of the limits; a slider falls to half as well, and a stop at low speed has a floor."""
     watched = {key: each for key, each in target.conditions.items() if each.does}
     stretches = [name for name in Stretches if plan.stretch(name).duration > 0.0]
-    t = np.linspace(0.0, min(plan.body.duration, _EARLY), 400)[1:-1]
-    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
-    fast = float(t[speeds.argmax()])
+    t, speeds, fast = _fast(plan, "main")
+    out = _fast(plan, "out")[2] if plan.out.duration > 1.0 else None
     if target.stop_braking and not moments:
         slow = float(t[np.abs(speeds - 0.4 * target.stop_s * target.stop_braking / STEEPEST).argmin()])
         yield from (Event(key, each.sides[1], slow) for key, each in [*watched.items()][-1:])
@@ -285,6 +284,8 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
         values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
         if not moments:
             yield Event(key, values[-1], fast)
+        if not moments and out is not None:
+            yield Event(key, values[-1], out, "out")
         if not moments and len(values) > 1 and plan.body.duration > each.within + 1.0:
             yield Event(key, values[0])
         for k in range(moments):
@@ -293,6 +294,14 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
             length = plan.stretch(stretch).duration - latest / (0.5 if key == "override" else 1.0)
             if length > 0.0:
                 yield Event(key, values[k % len(values)], float(rng.uniform(0.0, length)), stretch)
+
+
+def _fast(plan: Plan, name: StretchName) -> tuple[FloatArray, FloatArray, float]:
+    """Sample the fastest joint's speed early in a stretch: times, speeds, and when it is fastest, s."""
+    run = plan.stretch(name)
+    t = np.linspace(0.0, min(run.duration, _EARLY), 400)[1:-1]
+    speeds = np.abs(run.at(t, 1)).max(axis=1)
+    return t, speeds, float(t[speeds.argmax()])
 
 
 def abort_problems(plan: Plan, target: Target, execution: Execution, event: Event) -> Iterator[str]:

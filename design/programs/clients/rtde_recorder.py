@@ -152,8 +152,7 @@ class Watch:
     def see(self, row: tuple[Any, ...]) -> str:
         """Take in a row; a sentence for the operator, or nothing."""
         fraction, scaling, mark, t = (
-            row[self._columns[name]]
-            for name in ("target_speed_fraction", "speed_scaling", self._mark, "timestamp")
+            row[self._columns[name]] for name in ("target_speed_fraction", "speed_scaling", self._mark, "timestamp")
         )
         self.rows += 1
         if self.rows == 1 and fraction < 0.9999:

@@ -137,7 +137,7 @@ class KrlRobot:
                 raise Fault(problem)
 
     def _pace(self, way: np.ndarray) -> np.ndarray:
-        """Return rates and accelerations, (2, n_axes), where the slowest axis has its share of its top; nan: unknown."""
+        """Return rates and accelerations, (2, n_axes), by the slowest axis' share of its top; nan: unknown."""
         shares = 0.01 * self.speed["VEL_PTP"] * self.machine.override, 0.01 * self.speed["ACC_PTP"]
         tops = (np.full(len(way), np.nan) if top is None else top for top in (self.machine.top, self.machine.rise))
         return np.array([share * way / (np.abs(way) / top).max() for share, top in zip(shares, tops, strict=True)])

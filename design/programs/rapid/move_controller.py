@@ -44,7 +44,6 @@ class MovingCell(Cell):
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Go to a way-point; before the first mark, go home."""
-        self._meet_error()
         to = np.array(axes)
         if len(to) != len(self.axes):
             self.fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
@@ -58,6 +57,7 @@ class MovingCell(Cell):
             self.mark = OUT if self.poses else self.mark
             return
         self._begin()
+        self._meet_error(to, seconds)
         self._spend(seconds)
         self.axes, self.fine, self.stood = to, fine, self.time
         self._point()
@@ -108,13 +108,16 @@ class MovingCell(Cell):
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
 
-    def _meet_error(self) -> None:
-        """Raise the error that an instruction is to meet in motion; what moves after it is recorded."""
+    def _meet_error(self, to: FloatArray, seconds: float) -> None:
+        """Raise the error that a move is to meet on its way; what moves after it is recorded."""
         for event in self.machine.events:
-            there = event.stretch == self.stretch and bool(self.points[self.stretch])
-            if event.name == "error" and event.value and there and self.time - self.begun >= event.after:
+            share = (event.after - self.time + self.begun) / seconds
+            if event.name == "error" and event.value and event.stretch == self.stretch and share < 1.0:
                 self.failed += 1
                 if self.failed == 1:
+                    self.axes = self.axes + max(share, 0.0) * (to - self.axes)
+                    self._spend(max(share, 1e-6) * seconds)
+                    self._point()
                     raise RapidError(_ANY_ERROR, "an instruction meets an error")
 
     def _log(self, on: bool) -> None:

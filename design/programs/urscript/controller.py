@@ -389,13 +389,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 _SETTING = (
-    "set_payload set_target_payload set_payload_mass set_digital_out set_standard_digital_out set_configurable_digital_out set_tool_digital_out "
-    "set_standard_analog_out set_analog_out set_flag set_tcp set_gravity set_tool_voltage set_tool_communication "
-    "set_input_actions_to_default set_runstate_tool_digital_output_to_value set_standard_analog_input_domain "
-    "set_analog_outputdomain set_analog_inputrange set_tool_analog_input_domain "
-    "set_safety_mode_transition_hardness set_payload_cog zero_ftsensor "
-    "request_boolean_from_primary_client modbus_set_runstate_dependent_choice reset_revolution_counter "
-    "position_deviation_warning"
+    "set_payload set_target_payload set_payload_mass set_digital_out set_standard_digital_out "
+    "set_configurable_digital_out set_tool_digital_out set_standard_analog_out set_analog_out set_flag set_tcp "
+    "set_gravity set_tool_voltage set_tool_communication set_input_actions_to_default "
+    "set_runstate_tool_digital_output_to_value set_standard_analog_input_domain set_analog_outputdomain "
+    "set_analog_inputrange set_tool_analog_input_domain set_safety_mode_transition_hardness set_payload_cog "
+    "zero_ftsensor request_boolean_from_primary_client modbus_set_runstate_dependent_choice "
+    "reset_revolution_counter position_deviation_warning"
 )
 SETTING = tuple(_SETTING.split())
 SILENT = ("textmsg", "varmsg")
