@@ -160,7 +160,9 @@ def unsaid(folder: Path, full: bool) -> dict[str, Any]:
 def packets(folder: Path, full: bool) -> dict[str, Any]:
     """Send mutated packets through each streaming client."""
     source = importlib.import_module("tests.packets")
-    found = {name: list(source.escapes(name, 100_000 if full else 2000, folder)) for name in source.NAMES}
+    count = 100_000 if full else 2000
+    found = {name: list(source.escapes(name, count, folder)) for name in source.NAMES}
+    found["urscript"] = list(source.recorder_escapes(count, folder))
     escaped = float(sum(map(len, found.values())))
     return {
         "figures": [Figure("programs.client_escapes", escaped, "", 0.0, "equal")],

@@ -331,6 +331,10 @@ class Site(Table):
     port: Annotated[int, Field(ge=1024, le=65534)] = 59152  # KUKA RSI: at which the server listens
     tool: Annotated[int, Field(ge=1, le=10)] = 1  # KUKA TOOL, FANUC UTOOL_NUM
     base: Annotated[int, Field(ge=0, le=9)] = 0  # KUKA BASE, FANUC UFRAME_NUM
+    first_register: Annotated[int, Field(ge=1, le=1000)] = 196  # FANUC: the first of four R[] that programs overwrite
+    position_register: Annotated[int, Field(ge=1, le=100)] = 99  # FANUC PR[]
+    flag: Annotated[int, Field(ge=1, le=1024)] = 99  # FANUC F[]: the logger's
+    mark_register: Annotated[int, Field(ge=24, le=47)] = 24  # UR: output integer register of the marks
     device: _Identifier = "EXCITOR"  # ABB: of the UdpUc transmission protocol
     task: _Identifier = "T_ROB1"  # ABB: of the robot's motion; its page names it
     trace: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,23}\.XML$")] = (

@@ -16,7 +16,7 @@ from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Plan, Torques
 from excitor.design.programs.poses import poses_plan, slowed
-from excitor.design.programs.target import CannotDrive, Emitter, Target, file_text
+from excitor.design.programs.target import HEAD, UNPROVEN, CannotDrive, Emitter, Target, file_text
 from excitor.design.programs.verify import Judge, Verdict, verify
 from excitor.design.schedule import RunPlan
 from excitor.design.torque import (
@@ -331,10 +331,10 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Ver
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign)
     parent = campaign.folder / PROGRAMS
-    names = [name for name in registry.NAMES if (parent / name).is_dir()]
+    names = [name for name in registry.TARGETS if (parent / name).is_dir()]
     if not names:
         raise ExcitorError(f"{parent}: has no programs; run excitor emit {typed(folder)} --target NAME first")
-    strangers = sorted(p.name for p in parent.iterdir() if p.name not in registry.NAMES and not p.name.startswith("."))
+    strangers = sorted(p.name for p in parent.iterdir() if p.name not in names and not p.name.startswith("."))
     for name in strangers:
         listen(f"note: {parent / name} is no target of excitor; it was not checked")
     verified = []
@@ -374,6 +374,10 @@ def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str,
         own = own_files(texts, name, names, target)
         if judged.plan.torques is not None:
             verdicts.append(effort.verify(judged.plan, target, own, name))
+            continue
+        if registry.unverified(target.name):
+            problems = () if all(UNPROVEN in text[:HEAD] for text in own.values()) else (f"{UNPROVEN} is not stated",)
+            verdicts.append(Verdict(name, problems, float("nan"), None, None))
             continue
         executor = registry.executor(target.name, poses=bool(judged.plan.poses))
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))

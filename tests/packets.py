@@ -1,15 +1,19 @@
 """Mutated packets through whole clients that stream a run: what a network may bring must neither raise nor move."""
 
 import csv
+import re
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from excitor.design.motion import periodic_run
-from excitor.design.programs.clients import egm_client, j519_client, rsi_server
+from excitor.design.programs.clients import egm_client, j519_client, rsi_server, rtde_recorder
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.conformance import example
 from excitor.design.programs.fanuc.stream_controller import J519Robot
@@ -151,3 +155,66 @@ def escapes(name: str, packets: int, folder: Path, seed: int = 0) -> Iterator[st
             if wire.client.rows and (wrong := wire.log(folder / f"{name}.csv")):
                 yield f"{name}: {wrong}"
             wire.begin()
+
+
+class RtdeController:
+    """The controller's end of RTDE as a socket: what it sends may be spoilt once the recorder listens."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self.random, self.spent, self.sends, self.rows = random, 0, b"", False
+
+    def sendall(self, data: bytes) -> None:
+        """Answer a question of the recorder."""
+        kind, names = data[2], data[11:].split(b",")
+        body = b"\x01"
+        if kind == ord("O"):
+            vectors = {b"target_q", b"target_qd", b"target_qdd", b"target_current", b"target_moment", b"actual_q",
+                       b"actual_qd", b"actual_current", b"joint_temperatures"}  # fmt: skip
+            kinds = [
+                b"VECTOR6D" if x in vectors else b"INT32" if b"register" in x else b"UINT32" if x == b"runtime_state"
+                else b"DOUBLE" for x in names
+            ]  # fmt: skip
+            body = b"\x01" + b",".join(kinds)
+            self.format = ">B" + "".join({b"VECTOR6D": "6d", b"INT32": "i", b"UINT32": "I"}.get(x, "d") for x in kinds)
+        self.rows = kind == ord("S")
+        self.sends += struct.pack(">HB", 3 + len(body), kind) + body
+
+    def recv(self, n: int) -> bytes:
+        """Send what is waiting, or the next row, spoilt now and then."""
+        if not self.sends and self.rows:
+            count = sum(int(x or 1) for x in re.findall(r"(\d*)[dIi]", self.format[2:]))
+            row = struct.pack(self.format, 1, *[1.0 if x < count - 2 else 1 for x in range(count)])
+            data = struct.pack(">HB", 3 + len(row), ord("U")) + row
+            changed = bool(self.random.random() > _GOOD)
+            self.spent += changed
+            self.sends = spoiled(data, self.random) if changed else data
+        taken, self.sends = self.sends[:n], self.sends[n:]
+        return taken
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+def recorder_escapes(packets: int, folder: Path, seed: int = 0) -> Iterator[str]:
+    """Send mutated rows to the recorder, which may give up in a sentence; yield what else it does."""
+    random, spent = np.random.default_rng(seed), 0
+    while spent < packets:
+        wire = RtdeController(random)
+        path = folder / "rtde.csv"
+        with patch.object(rtde_recorder.socket, "create_connection", lambda *_, wire=wire: wire):
+            try:
+                recorder = rtde_recorder.Recorder("127.0.0.1")
+                watch = rtde_recorder.Watch(recorder.header, recorder.rate)
+                rows = [row for row in islice(recorder.rows(), 200) if watch.see(row) is not None]
+            except rtde_recorder.RecorderError:
+                rows = []
+            except Exception as error:
+                yield f"urscript: raises {error!r} after packet {spent}"
+                rows = []
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([recorder.header, *rows])
+        with path.open() as file:
+            lengths = {len(row) for row in csv.reader(file)}
+        if len(lengths) != 1:
+            yield "urscript: the log's rows differ in length"
+        spent += max(wire.spent, 1)

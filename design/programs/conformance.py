@@ -10,7 +10,17 @@ from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.programs.interpolate import differences
 from excitor.design.programs.package import Package, encoded_files, package
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import CannotDrive, Emitter, Executor, Machine, Target, axes_of, to_axes
+from excitor.design.programs.target import (
+    HEAD,
+    UNPROVEN,
+    CannotDrive,
+    Emitter,
+    Executor,
+    Machine,
+    Target,
+    axes_of,
+    to_axes,
+)
 from excitor.robots.load import robot_from_toml
 from excitor.robots.robot import ControllerAxes
 
@@ -42,8 +52,8 @@ def example(target: Target, name: str = "example", axis: str = "axis") -> Plan:
     return Plan(name, name, "identify", robot, out, body, payload=1.5)
 
 
-def problems(name: str, emitter: Emitter, executor: Executor) -> Iterator[str]:
-    """List in sentences what a target does not do."""
+def problems(name: str, emitter: Emitter, executor: Executor | None) -> Iterator[str]:
+    """List in sentences what a target does not do; without an executor its files must say that nothing runs them."""
     target, plan = emitter.TARGET, example(emitter.TARGET)
     if target.name != name:
         yield f"its TARGET is named {target.name!r}"
@@ -59,8 +69,15 @@ def problems(name: str, emitter: Emitter, executor: Executor) -> Iterator[str]:
     lines = [sum(text.count("\n") for text in each.texts.values()) for each in (made, hostile)]
     if lines[0] != lines[1]:
         yield f"names with line ends and quotes make {lines[1]} lines of {lines[0]}; names must not become code"
-    yield from _executed(executor, target, made.programs[0].plan, dict(made.texts), made.programs[0].name)
-    yield from _executed(executor, target, hostile.programs[0].plan, dict(hostile.texts), hostile.programs[0].name)
+    if (executor is None) != (target.timing == "unverified"):
+        yield f"its timing is {target.timing!r}, and it has {'no' if executor is None else 'an'} executor"
+    for program in (made.programs[0], hostile.programs[0]):
+        if executor is not None:
+            files = made.texts if program is made.programs[0] else hostile.texts
+            yield from _executed(executor, target, program.plan, dict(files), program.name)
+        else:
+            silent = [file for file, text in program.files.items() if UNPROVEN not in text[:HEAD]]
+            yield from (f"{file} does not state {UNPROVEN!r} in its first {HEAD} letters" for file in silent)
     yield from _refused(emitter, plan)
 
 

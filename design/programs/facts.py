@@ -11,7 +11,7 @@ from excitor.design.constraints.constraints import Constraints, worst_rows
 from excitor.design.motion import Run
 from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import Target
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.dynamics import frame_jacobian, link_poses
 from excitor.robots.robot import Limits, Motion, Robot
 
@@ -23,6 +23,7 @@ RATES: Mapping[str, tuple[str, str]] = {  # of joints that turn, and that slide
     "torque peak": ("N m", "N"),
 }
 _STEP, _MOST = 0.01, 20_000  # s between the samples that are evaluated; their number in a stretch
+_DRAWN = 60  # poses
 _ROUNDING = 1e-6  # of a limit
 STEEPEST = 2.1875  # slope of the envelope of ramps, in the middle
 
@@ -48,6 +49,7 @@ class Facts:
     speed: FloatArray  # (n_joints,), rad/s or m/s
     tool_speed: float  # m/s, of the tool's point
     swept: FloatArray | None  # (2, 3), m: corners of a box in the base frame about all volumes; None: there are none
+    trace: tuple[tuple[float, FloatArray], ...] = ()  # of each volume: radius, and ends over time, (n_poses, 2, 3), m
 
     def __post_init__(self) -> None:
         freeze(self, speed="n_joints")
@@ -60,7 +62,15 @@ def facts_of(plan: Plan, constraints: Constraints) -> Facts:
     q, dq = (np.concatenate([getattr(motion, key) for motion in motions]) for key in ("q", "dq"))
     tool = np.einsum("nij,nj->ni", frame_jacobian(robot, q)[:, :3], dq)
     lines = (*_stated(plan, constraints), *_unknown(plan, constraints.limits))
-    return Facts(lines, np.abs(dq).max(axis=0), float(np.linalg.norm(tool, axis=1).max()), swept_box(robot, q))
+    drawn = tuple(_capsules(robot, q[_evenly(q)]))
+    return Facts(lines, np.abs(dq).max(axis=0), float(np.linalg.norm(tool, axis=1).max()), swept_box(robot, q), drawn)
+
+
+def _evenly(q: FloatArray) -> IntArray:
+    """Choose poses that are about equally far apart along the motion, and all of its farthest ones."""
+    way = np.append(0.0, np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1)))
+    chosen = np.searchsorted(way, np.linspace(0.0, way[-1], _DRAWN))
+    return np.unique(np.concatenate([chosen.clip(0, len(q) - 1), q.argmin(axis=0), q.argmax(axis=0)]))
 
 
 def motions_of(plan: Plan) -> Iterator[tuple[Motion, FloatArray, FloatArray]]:
@@ -107,16 +117,20 @@ def _unknown(plan: Plan, limits: Limits) -> Iterator[LimitLine]:
             yield LimitLine((quantity, j), name, unit, worst, np.inf, "unknown")
 
 
+def _capsules(robot: Robot, q: FloatArray) -> Iterator[tuple[float, FloatArray]]:
+    """List radius and ends, (n, 2, 3), m in the base frame, of each moving volume at all poses."""
+    poses = link_poses(robot, q)
+    for capsule in robot.capsules:
+        if capsule.link >= 0:
+            ends, T = np.stack([capsule.start, capsule.end]), poses[:, capsule.link]
+            yield capsule.radius, np.einsum("nij,kj->nki", T[:, :3, :3], ends) + T[:, None, :3, 3]
+
+
 def swept_box(robot: Robot, q: FloatArray) -> FloatArray | None:
     """Enclose the volumes of all links at all poses by a box: corners (2, 3), m."""
-    moving = [capsule for capsule in robot.capsules if capsule.link >= 0]
-    if not moving:
+    corners = [[at.min(axis=(0, 1)) - r, at.max(axis=(0, 1)) + r] for r, at in _capsules(robot, q)]
+    if not corners:
         return None
-    poses, corners = link_poses(robot, q), []
-    for capsule in moving:
-        ends = np.stack([capsule.start, capsule.end])
-        at = np.einsum("nij,kj->nki", poses[:, capsule.link, :3, :3], ends) + poses[:, capsule.link, None, :3, 3]
-        corners.append([at.min(axis=(0, 1)) - capsule.radius, at.max(axis=(0, 1)) + capsule.radius])
     every = np.array(corners)
     return np.array([every[:, 0].min(axis=0), every[:, 1].max(axis=0)])
 

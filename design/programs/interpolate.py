@@ -652,14 +652,16 @@ _LEAST, _WAY_TIME = 0.0101, 0.02  # shares: of a limit that a whole percent of i
 
 
 def too_quick(plan: Plan, move: Move, made: Iterable[tuple[FloatArray, int]]) -> Iterator[str]:
-    """Judge largest rates (order 1) and accelerations (2) of a way: the planned ones, or the least that a language has."""
+    """Judge largest rates (order 1) and accelerations (2) of a way: the planned ones, or the language's least."""
     limits = plan.robot.limits
     for values, order in made:
         own, word = (limits.velocity, "speed") if order == 1 else (limits.acceleration, "acceleration")
-        allowed = np.maximum(1.001 * move.most[order], _LEAST * np.where(np.isfinite(own), own, 0.0)) + 1e-9
+        planned = np.abs(move.goal - move.origin) / (move.duration - move.blend) if order == 1 else move.most[order]
+        allowed = np.maximum(1.001 * planned, _LEAST * np.where(np.isfinite(own), own, 0.0)) + 1e-9
         j = int(np.argmax(np.abs(values) / allowed))
         if not abs(values[j]) <= allowed[j]:
-            yield f"{plan.robot.joint_names[j]} has a {word} of {abs(values[j]):.3g} on a way, planned is {allowed[j]:.3g}"
+            name = plan.robot.joint_names[j]
+            yield f"{name} has a {word} of {abs(values[j]):.3g} on a way, planned is {allowed[j]:.3g}"
 
 
 def _marks(plan: Plan, target: Target, execution: Execution, step: float) -> Iterator[str]:

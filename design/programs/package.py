@@ -13,6 +13,7 @@ from excitor.design.programs.target import (
     DRY,
     NO_GO,
     POSES,
+    UNPROVEN,
     CannotDrive,
     Emitter,
     Target,
@@ -23,12 +24,13 @@ from excitor.design.programs.target import (
     fitting_steps,
     fixed,
     program_names,
+    site_numbers,
     to_axes,
 )
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
-PAGE = "README.md"
+PAGE, DRAWING = "README.md", "README.svg"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,7 +104,50 @@ def encoded_files(made: Package) -> dict[str, bytes]:
         name: text.encode("utf-8" if name.endswith(plain) else made.target.encoding)
         for name, text in made.texts.items()
     }
-    return {**contents, PAGE: operator_page(made).encode()}
+    drawn = {DRAWING: drawing.encode()} if (drawing := _drawing(made)) else {}
+    return {**contents, PAGE: operator_page(made).encode(), **drawn}
+
+
+_WIDEST = 700.0  # mm of a drawing that its words take
+_VIEWS = (("from above: x right, y up", (0, 1)), ("from the side: x right, z up", (0, 2)))
+
+
+def _drawing(made: Package) -> str:
+    """Draw the space that all programs sweep, in the base frame: volumes at poses along each motion; "" without any."""
+    known = [one.facts for one in made.programs if one.facts is not None and one.facts.swept is not None]
+    if not known:
+        return ""
+    drawn = [one.facts for one in made.programs if one.facts in known and not one.plan.dry]  # the others are inside
+    box = np.array([np.min([x.swept[0] for x in known], axis=0), np.max([x.swept[1] for x in known], axis=0)])  # type: ignore[index]
+    low, high = 1e3 * np.minimum(box[0], 0.0) - 50.0, 1e3 * np.maximum(box[1], 0.0) + 50.0
+    body, left, tallest = [], 0.0, float((high - low)[1:].max())
+    for title, (i, j) in _VIEWS:
+        body.append(f'<g transform="translate({left - low[i]:.0f} {high[j] + 120:.0f})">')
+        body += [
+            f'<path stroke-width="{2e3 * radius:.0f}" d="{_strokes(1e3 * ends[:, :, [i, j]])}"/>'
+            for facts in (drawn or known)
+            for radius, ends in facts.trace
+        ]
+        x0, x1, y0, y1 = (1e3 * float(box[k, axis]) for axis in (i, j) for k in (0, 1))
+        body.append(f'<path class="box" d="M{x0:.0f} {-y1:.0f}H{x1:.0f}V{-y0:.0f}H{x0:.0f}Z"/>')
+        body.append('<path class="box" d="M-100 0H100M0 -100V100"/>')
+        said = (title, f"{x0:.0f} … {x1:.0f}, {y0:.0f} … {y1:.0f} mm")
+        body += [
+            f'<text x="{low[i]:.0f}" y="{-high[j] - 70 + 45 * k:.0f}">{line}</text>' for k, line in enumerate(said)
+        ]
+        body.append("</g>")
+        left += max(float(high[i] - low[i]), _WIDEST) + 100.0
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left:.0f} {tallest + 140:.0f}" width="1000">'
+    style = (
+        "<style>path{fill:none;stroke:#8ab;stroke-linecap:round}.box{stroke:#a00;stroke-width:8}"
+        "text{font:40px sans-serif}</style>"
+    )
+    return "\n".join([head, style, '<rect width="100%" height="100%" fill="#fff"/>', *body, "</svg>", ""])
+
+
+def _strokes(ends: FloatArray) -> str:
+    """Write the lines of a volume, (n, 2, 2) mm; the y of a drawing points down."""
+    return "".join(f"M{a[0]:.0f} {-a[1]:.0f}L{b[0]:.0f} {-b[1]:.0f}" for a, b in np.round(ends))
 
 
 _REFUSED = {
@@ -113,6 +158,7 @@ _REFUSED = {
     "drive": "a drive, or the robot, reports an error",
     "cycle": "the control step is none that the run is written for",
     "logger": "the logger runs already, or does not start",
+    "axes": "an axis takes no external set points within 2 s",
 }
 _DOES = {"slows": "it slows down along its path", "ends": "it commands no more, and the controller stops"}
 _NAMED = {"T_ROB1": "task", "EXCITOR.XML": "trace", "59152": "port"}  # on pages, unless [site] states another
@@ -121,6 +167,7 @@ _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
     "B": "B: a table of points that are passed at stated times; between them the controller joins them",
     "unverified motion": "unverified motion: torques are commanded, and no controller follows a path",
+    "unverified": "unverified: nothing has run these programs, not even on a virtual clock",
     "C": "C: way-points; the controller decides when it passes them, and rounds them off",
 }
 
@@ -135,6 +182,7 @@ def operator_page(made: "Package") -> str:
         f"{_CLASSES[target.timing]}.",
         _no_go(plan),
         _unlimited(plan),
+        _unproven(target),
         _unverified(made) if plan.torques is not None else _FIRST_RUNS,
         _section("What it needs", target.needs),
         _held_note(plan),
@@ -145,7 +193,7 @@ def operator_page(made: "Package") -> str:
         _speeds(made),
         _limits(made),
         _stops(made),
-        _SITE,
+        _site(target),
         _section("Load and run", (*target.loading, *_order(made)), numbered=True),
         _section(
             "It refuses to start where",
@@ -155,7 +203,7 @@ def operator_page(made: "Package") -> str:
                 if refusal != "payload" or any(program.plan.payload is not None for program in made.programs)
             ),
         ),
-        _section("It stops by itself, and never goes on, where", tuple(_watched(target))),
+        _section("It stops by itself, and never goes on, where", tuple(_watched(target)) or (_UNWATCHED,)),
         _section("The log", target.logging),
         _section("What identification must do", (target.advice,) if target.advice else ()),
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
@@ -163,7 +211,17 @@ def operator_page(made: "Package") -> str:
     text = "\n\n".join(part for part in parts if part) + "\n"
     for word, key in _NAMED.items():
         text = text.replace(word, str(plan.site.get(key, word)))
-    return text
+    return site_numbers(text, plan.site)
+
+
+def _unproven(target: Target) -> str:
+    if target.timing != "unverified":
+        return ""
+    return (
+        f"**{UNPROVEN}. No interpreter of this language has run these programs: whether they make the planned motion, "
+        "refuse what they must, and stop, is not known. The maker's own simulator comes first. Whoever runs them "
+        "answers for that.**"
+    )
 
 
 def _watched(target: Target) -> Iterator[str]:
@@ -174,6 +232,7 @@ def _watched(target: Target) -> Iterator[str]:
             yield f"{each.says}{limit}: {_DOES[each.does]}, from {each.within:g} s later at the latest"
 
 
+_UNWATCHED = "nothing: once started it looks at nothing but its own motion, and who stands at the robot must stop it"
 _FIRST_RUNS = (
     "**No check away from the robot proves that a controller accepts a program. Run the poses first, then the dry "
     "run, then the run, with a hand on the emergency stop. The dry run has 15 % of the amplitude: never replace it "
@@ -357,9 +416,11 @@ def _speeds(made: "Package") -> str:
     heads = ["program", *(f"{name}/s" for name in _axis_names_of_joints(known[0].plan)), "tool mm/s", "swept x y z mm"]
     sentence = (
         "Peaks of each program, ways from and to home included. The box encloses every volume of the robot that the "
-        "plan knows, in its base frame: cables, and what the plan was not told, are outside."
+        "plan knows, in its base frame: cables, and what the plan was not told, are outside. The drawing shows the volumes "
+        "of the runs at some poses, with the base at the cross."
     )
-    return "\n".join(["## How fast, and through which space", "", sentence, "", *_table(heads, rows)])
+    picture = [] if known[0].facts is None or known[0].facts.swept is None else ["", f"![swept space]({DRAWING})"]
+    return "\n".join(["## How fast, and through which space", "", sentence, "", *_table(heads, rows), *picture])
 
 
 def _limits(made: "Package") -> str:
@@ -413,11 +474,18 @@ def _stops(made: "Package") -> str:
     )
 
 
-_SITE = """## At the robot
+def _site(target: Target) -> str:
+    """Write what whoever stands at the robot must see to."""
+    return f"""## At the robot
 
-* Nobody is inside the safeguarded space while a program runs; the enabling device, where the mode has one, is in hand.
-* Set the controller's safety functions (speeds, spaces, stopping) for the figures above before the first run.
-* Hoses and cables must reach every pose above. After any stop check brakes and cables before you go on from home."""
+* The cell's risk assessment (ISO 10218-2:2025; of the robot itself ISO 10218-1:2025) comes before these pages, which
+  replace none of it. Nobody is inside the safeguarded space while a program runs; the enabling device, where the mode
+  has one, is in hand.
+* Set the controller's safety functions ({target.safety}) for the speeds, spaces and stops of this page before the first
+  run, and see them stop the robot once.
+* Hoses and cables must reach every pose above, with slack at the largest range of each joint.
+* After any stop look at brakes and cables. Move the robot by jogging, or by hand where it is made for that; never
+  push against its brakes, and never release one without holding what it carries. Begin again from home."""
 
 
 def _span(ends: FloatArray) -> str:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from excitor.design.programs.facts import LimitLine
 
 # evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
-Timing = Literal["A", "B", "C", "unverified motion"]
-Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger"]
+# unverified: nothing runs its programs before they are loaded
+Timing = Literal["A", "B", "C", "unverified motion", "unverified"]
+Refusal = Literal["override", "mode", "home", "payload", "drive", "cycle", "logger", "axes"]
 
 _JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be
 
@@ -105,6 +106,7 @@ class Target:
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
     advice: str = ""  # what identification must do with what comes back
     assumed: str = ""  # what no public document says, and was taken for granted
+    safety: str = "limits of speed, space and stopping"  # the controller's safety functions, as its maker calls them
     stop_s: float = 0.0  # s in which the program's own stop slows time down along its path; 0: the controller's stop
     makers: bool = False  # whether it drives its maker's arms alone, which state it under [controllers]
     poses: bool = False  # whether it writes a first run at reduced speed
@@ -276,7 +278,7 @@ class Machine:
         freeze(self, axes="n_axes")
 
     def strange(self, name: str, value: Any) -> str:
-        """Say that a setting is not the one that the target's record states; empty where it is, or there is no record."""
+        """Say that a setting is not the one that the target's record states; empty without a record."""
         if self.settings and name not in self.settings:
             return f"{name} is set to {value}, the target's record states none"
         stated = self.settings.get(name, value)
@@ -352,6 +354,7 @@ ENDINGS = (DRY, POSES, "_out", "_main", "_back")  # of the files of one program:
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
 
 
+UNPROVEN, HEAD = "UNVERIFIED PROGRAM", 500  # stated in so many letters at the head of each file that nothing runs
 NO_GO = "NO-GO DESIGN EMITTED ON PURPOSE"  # short enough for the remarks of every controller
 
 
@@ -410,6 +413,23 @@ def precise(value: float, digits: int = 17) -> str:
 def rounded(values: FloatArray, decimals: int) -> FloatArray:
     """Round as `fixed` writes."""
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
+
+
+_NUMBERED = re.compile(r"\b(?:(R)\[19([6-9])|(PR|F)\[99|(output integer register|output_int_register_) ?24)")
+
+
+def site_numbers(text: str, site: Mapping[str, Any]) -> str:
+    """Put the numbers of registers and flags that [site] states for R[196] to R[199], PR[99], F[99] and UR's 24."""
+
+    def number(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"R[{site.get('first_register', 196) + int(found[2]) - 6}"
+        if found[3]:
+            return f"{found[3]}[{site.get('position_register' if found[3] == 'PR' else 'flag', 99)}"
+        gap = "" if found[4].endswith("_") else " "
+        return f"{found[4]}{gap}{site.get('mark_register', 24)}"
+
+    return _NUMBERED.sub(number, text)
 
 
 def filled(file: str, values: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from excitor.design.programs.interpolate import (
     spacing_for,
     worst_position,
 )
-from excitor.design.programs.plan import Plan, Stretches
+from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import (
     AT_HOME,
     Condition,
@@ -48,6 +48,7 @@ _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for ev
 _EARLY = 5.0  # s of a run in which verify lets something happen
 _RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
+_FED = 0.1  # share of the largest value of a stop, by which a fed velocity or acceleration may be off its positions
 MOVING, UNEVEN = 0.05, 0.05  # rad/s or m/s of the plan, above which its pace may not rise by so much of its own
 
 Score = Callable[[Motion], float]
@@ -153,7 +154,7 @@ def just_inside(plan: Plan, target: Target, step: float, side: float = 1.0) -> M
     if "payload" in good and plan.payload is not None:
         machine = replace(machine, payload=machine.payload + good["payload"])
     return replace(
-        machine, events=tuple(Event(name, x, stretch="start") for name, x in good.items() if name == "logger")
+        machine, events=tuple(Event(name, x, stretch="start") for name, x in good.items() if name in ("logger", "axes"))
     )
 
 
@@ -180,7 +181,7 @@ def _enforced(plan: Plan, target: Target) -> Iterator[str]:
     """Yield a sentence for each limit of the controller itself that the planned motion exceeds."""
     for line in target.limits(plan) if target.limits is not None else ():
         if line.state == "exceeded":
-            yield f"{line.name}: the motion needs {line.worst:.0%} of it, allowed are {line.limit:.0%}; tighten [limits]"
+            yield f"{line.name}: the motion needs {line.worst:.0%} of it, allowed are {line.limit:.0%}; lower [limits]"
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
@@ -229,7 +230,7 @@ def aborts(
     watched = {key: each for key, each in target.conditions.items() if each.does}
     if not watched:
         return
-    machine = just_inside(plan, target, fitting_steps(plan, target)[0])
+    machine = replace(just_inside(plan, target, fitting_steps(plan, target)[0]), events=())
     events = tuple(
         Event(key, each.sides[0], (k + 1) / (len(watched) + 1) * plan.body.duration)
         for k, (key, each) in enumerate(watched.items())
@@ -269,9 +270,8 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
     """List events just outside of the limits; a slider falls to half as well, and a stop at low speed has a floor."""
     watched = {key: each for key, each in target.conditions.items() if each.does}
     stretches = [name for name in Stretches if plan.stretch(name).duration > 0.0]
-    t = np.linspace(0.0, min(plan.body.duration, _EARLY), 400)[1:-1]
-    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
-    fast = float(t[speeds.argmax()])
+    t, speeds, fast = _fast(plan, "main")
+    out = _fast(plan, "out")[2] if plan.out.duration > 1.0 else None
     if target.stop_braking and not moments:
         slow = float(t[np.abs(speeds - 0.4 * target.stop_s * target.stop_braking / STEEPEST).argmin()])
         yield from (Event(key, each.sides[1], slow) for key, each in [*watched.items()][-1:])
@@ -279,6 +279,8 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
         values = [each.sides[1], 100.0 * SLOWED] if key == "override" and each.within > DETECTION else [each.sides[1]]
         if not moments:
             yield Event(key, values[-1], fast)
+        if not moments and out is not None:
+            yield Event(key, values[-1], out, "out")
         if not moments and len(values) > 1 and plan.body.duration > each.within + 1.0:
             yield Event(key, values[0])
         for k in range(moments):
@@ -287,6 +289,14 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
             length = plan.stretch(stretch).duration - latest / (0.5 if key == "override" else 1.0)
             if length > 0.0:
                 yield Event(key, values[k % len(values)], float(rng.uniform(0.0, length)), stretch)
+
+
+def _fast(plan: Plan, name: StretchName) -> tuple[FloatArray, FloatArray, float]:
+    """Sample the fastest joint's speed early in a stretch: times, speeds, and when it is fastest, s."""
+    run = plan.stretch(name)
+    t = np.linspace(0.0, min(run.duration, _EARLY), 400)[1:-1]
+    speeds = np.abs(run.at(t, 1)).max(axis=1)
+    return t, speeds, float(t[speeds.argmax()])
 
 
 def abort_problems(plan: Plan, target: Target, execution: Execution, event: Event) -> Iterator[str]:
@@ -336,6 +346,7 @@ def _slowing(
     if u.size and off.max() > NEAR_PATH:
         yield f"it leaves its path by {off.max():.2g} rad or m, {stretch.t[part][off.argmax()]:.3f} s into the run"
         return
+    yield from _feed(plan, target, stretch, part)
     pace, fell, began = 1.0, False, np.inf
     for k in np.flatnonzero(np.minimum(rate[1:], rate[:-1]) > MOVING) + 1:
         taken = float(gaps[part][k - 1] if held else gaps.min())  # a slider makes some commands take longer
@@ -356,6 +367,21 @@ def _slowing(
     low, high = 0.5 * least * (1.0 - STRETCHED) - 2.0 * float(gaps.min()), within + 0.5 * most * (1.0 + STRETCHED)
     if fell and not low <= passed <= high:
         yield f"it passes {passed:.3f} s of its path before it stops, stated is a stop of {most:.3g} s"
+
+
+def _feed(plan: Plan, target: Target, stretch: Stretch, part: slice) -> Iterator[str]:
+    """Check that velocities and accelerations that are fed beside the positions of a stop are theirs."""
+    t = stretch.t[part]
+    if len(t) < 5:
+        return
+    values = from_axes(plan.robot, target, stretch.axes[part])
+    for word, order, stated in (("velocity", 1, stretch.rates), ("acceleration", 2, stretch.accelerations)):
+        values = np.gradient(values, t, axis=0)
+        if stated is not None:
+            off = np.abs(from_axes(plan.robot, target, stated[part], order) - values)[order:-order]
+            allowed = _FED * np.abs(values).max() + RESTING
+            if off.size and off.max() > allowed:
+                yield f"the {word} that it feeds is {off.max():.3g} rad or m from that of its positions"
 
 
 def _on_path(

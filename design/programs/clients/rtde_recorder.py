@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-PORT = 30004
+PORT, TIMEOUT = 30004, 5.0  # s
 FIELDS = (
     "timestamp",
     "target_q",
@@ -32,8 +32,9 @@ FIELDS = (
     "speed_scaling",
     "target_speed_fraction",
     "runtime_state",
-    "output_int_register_24",
+    "output_int_register_24",  # or another one that the program's page names
 )
+MARK = FIELDS[-1]
 _FORMATS = {
     "BOOL": "?",
     "UINT8": "B",
@@ -48,6 +49,7 @@ _FORMATS = {
 }
 _VERSION, _SETUP, _START, _PAUSE, _DATA, _MESSAGE = 86, 79, 83, 80, 85, 77  # kinds of packages
 STANDING = (0, 7)  # of the register: no part of the run
+LONGEST, LETTERS = 1e6, 200  # s between two rows; of a message
 ABORTED = -1  # of the register: the program gave up
 
 
@@ -58,9 +60,11 @@ class RecorderError(Exception):
 class Recorder:
     """A connection to a controller, which sends its state at a fixed rate."""
 
-    def __init__(self, host: str, port: int = PORT, rate: float | None = None, timeout: float = 5.0) -> None:
-        self._socket = socket.create_connection((host, port), timeout)
+    def __init__(self, host: str, port: int = PORT, rate: float | None = None, register: int = 24) -> None:
+        self._socket = socket.create_connection((host, port), TIMEOUT)
         self._rest = b""
+        self._fields = (*FIELDS[:-1], f"output_int_register_{register}")
+        self.unreadable = 0  # rows of another length
         self.header: list[str] = []
         self.rate = 0.0
         try:
@@ -73,12 +77,13 @@ class Recorder:
         if self._ask(_VERSION, struct.pack(">H", 2)) != b"\x01":
             raise RecorderError("the controller does not know version 2 of RTDE; update PolyScope to 3.9, 5.3 or newer")
         self.rate, kinds = self._setup(rates)
-        unknown = [name for name, kind in zip(FIELDS, kinds, strict=False) if kind not in _FORMATS]
+        unknown = [name for name, kind in zip(self._fields, kinds, strict=False) if kind not in _FORMATS]
         if unknown:
             raise RecorderError(f"the controller does not send {', '.join(unknown)}; update PolyScope")
         self._row = struct.Struct(">B" + "".join(_FORMATS[kind] for kind in kinds))
-        for name, kind in zip(FIELDS, kinds, strict=False):
+        for name, kind in zip(self._fields, kinds, strict=False):
             n = int(_FORMATS[kind][:-1] or 1)
+            name = name if name in FIELDS else "mark"
             self.header += [name] if n == 1 else [f"{name}_{j}" for j in range(n)]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -87,8 +92,10 @@ class Recorder:
             raise RecorderError("the controller does not start to send; is another client in its way?")
         while True:
             kind, body = self._package()
-            if kind == _DATA:
+            if kind == _DATA and len(body) == self._row.size:
                 yield self._row.unpack(body)[1:]
+            else:
+                self.unreadable += kind == _DATA
 
     def close(self) -> None:
         """End the connection."""
@@ -97,11 +104,11 @@ class Recorder:
     def _setup(self, rates: list[float]) -> tuple[float, list[str]]:
         kinds: list[str] = []
         for rate in rates:  # a CB3 sends 125 rows a second at most
-            answer = self._ask(_SETUP, struct.pack(">d", rate) + ",".join(FIELDS).encode())
+            answer = self._ask(_SETUP, struct.pack(">d", rate) + ",".join(self._fields).encode())
             kinds = answer[1:].decode("ascii", "replace").split(",")
-            if answer[:1] != b"\x00" and len(kinds) == len(FIELDS):
+            if answer[:1] != b"\x00" and len(kinds) == len(self._fields):
                 return rate, kinds
-        missing = [name for name, kind in zip(FIELDS, kinds, strict=False) if kind not in _FORMATS]
+        missing = [name for name, kind in zip(self._fields, kinds, strict=False) if kind not in _FORMATS]
         raise RecorderError(f"the controller refuses what is asked for ({', '.join(missing) or 'the rate'})")
 
     def _ask(self, kind: int, body: bytes = b"") -> bytes:
@@ -115,7 +122,8 @@ class Recorder:
         size, kind = struct.unpack(">HB", self._bytes(3))
         body = self._bytes(size - 3)
         if kind == _MESSAGE:
-            print("controller:", body.decode("utf-8", "replace"), file=sys.stderr)
+            said = "".join(x for x in body[:LETTERS].decode("utf-8", "replace") if x.isprintable())
+            print("controller:", said, file=sys.stderr)  # never the codes that a terminal obeys
         return kind, body
 
     def _bytes(self, n: int) -> bytes:
@@ -135,6 +143,7 @@ class Watch:
 
     def __init__(self, header: list[str], rate: float) -> None:
         self._columns = {name: k for k, name in enumerate(header)}
+        self._mark = MARK if MARK in self._columns else "mark"
         self._step = 1.0 / rate
         self._before: float | None = None
         self.rows = self.lost = self.slow = 0
@@ -143,13 +152,12 @@ class Watch:
     def see(self, row: tuple[Any, ...]) -> str:
         """Take in a row; a sentence for the operator, or nothing."""
         fraction, scaling, mark, t = (
-            row[self._columns[name]]
-            for name in ("target_speed_fraction", "speed_scaling", "output_int_register_24", "timestamp")
+            row[self._columns[name]] for name in ("target_speed_fraction", "speed_scaling", self._mark, "timestamp")
         )
         self.rows += 1
         if self.rows == 1 and fraction < 0.9999:
             raise RecorderError(f"the speed slider is at {100.0 * fraction:.0f} %; set it to 100 %, and start again")
-        if self._before is not None:
+        if self._before is not None and abs(t - self._before) < LONGEST:  # no time at all where a row is spoilt
             self.lost += max(0, round((t - self._before) / self._step) - 1)
         self._before = t
         running = mark not in (*STANDING, ABORTED, 1, 6)
@@ -194,9 +202,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", help="CSV file to write")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--rate", type=float, help="rows a second; by default 500, or 125 of an older controller")
+    parser.add_argument("--register", type=int, default=24, help="output integer register of the marks")
     given = parser.parse_args(arguments)
     try:
-        recorder = Recorder(given.host, given.port, given.rate)
+        recorder = Recorder(given.host, given.port, given.rate, given.register)
         try:
             watch = record(recorder, given.path)
         finally:

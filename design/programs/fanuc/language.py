@@ -82,6 +82,7 @@ class Program:
     file: str
     statements: list[Statement]
     positions: dict[int, FloatArray]
+    group: str = ""  # of axes that it moves, as its attributes state
     targets: dict[int, int] = field(default_factory=dict)  # index of a JMP, IF, ELSE or FOR -> where it leads
 
     def error(self, statement: Statement, sentence: str) -> ProgramError:
@@ -100,7 +101,9 @@ def parse(text: str, file: str) -> Program:
         raise ProgramError(file, 1, "the program needs a name of at most 36 capital letters, digits and underscores")
     statements = [_statement(lines[k], k + 1, file) for k in range(sections["/MN"] + 1, sections["/POS"])]
     positions = _positions("\n".join(lines[sections["/POS"] + 1 : sections["/END"]]), sections["/POS"] + 1, file)
-    program = Program(name[1], file, [x for x in statements if x], positions)
+    group = re.search(r"(?m)^DEFAULT_GROUP\s*=\s*([\d,*\s]+);", text)
+    stated = "".join(group[1].split()) if group else ""
+    program = Program(name[1], file, [x for x in statements if x], positions, stated)
     _check(program)
     return program
 
@@ -303,7 +306,7 @@ class Runner:
             "wait": lambda x: controller.wait(float(x.parts["seconds"])),
             "pause": lambda x: controller.pause(),
             "message": lambda x: controller.message(x.parts["text"]),
-            "stream": lambda x: controller.stream(x.parts["which"]),
+            "stream": self._stream,
             "remark": lambda x: controller.remark(x.text),
             "frame": self._frame,
             "override": lambda x: _fail("a program must not change the override"),
@@ -344,6 +347,10 @@ class Runner:
     def _frame(self, statement: Statement) -> None:
         name, number = re.findall(r"[A-Z_]+|\d+", statement.text)[:2]
         self.controller.hold({"UTOOL_NUM": "tool", "UFRAME_NUM": "base"}.get(name, name), int(number))
+
+    def _stream(self, statement: Statement) -> None:
+        self.controller.hold("stream", number_in(statement.text))
+        self.controller.stream(statement.parts["which"])
 
     def _jump(self, statement: Statement) -> Any:
         self.next = self.program.targets[self.next - 1]

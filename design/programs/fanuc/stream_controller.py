@@ -52,6 +52,7 @@ class _Streaming(Arm):
             if self.robot is None:
                 raise ProgramError(self.program.file, None, "IBGN end comes before IBGN start")
             return
+        self.answered()
         self.begun += 1
         if self.robot is not None:
             raise ProgramError(self.program.file, None, "the program gives the motion to a stream twice")

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
-from excitor.design.programs.target import AT_HOME, CannotDrive, comment, fixed, in_axes, no_go_lines, stated
+from excitor.design.programs.target import (
+    AT_HOME,
+    CannotDrive,
+    comment,
+    fixed,
+    in_axes,
+    no_go_lines,
+    site_numbers,
+    stated,
+)
 from excitor.design.programs.way_points import Leg, Part, Rest, Speeds, rounds, series_legs, top_speeds, way
 
 TARGET = stated("fanuc/targets.toml", "fanuc")
@@ -50,8 +59,8 @@ def first_run(plan: Plan, name: str) -> dict[str, str]:
 
 
 def program_text(name: str, code: list[str], table: list[np.ndarray], site: Mapping[str, Any]) -> str:
-    """Write the file of a program."""
-    lines = "".join(f"{k:4d}:  {line} ;\n" for k, line in enumerate(code, 1))
+    """Write the file of a program, with the site's registers and flag."""
+    lines = site_numbers("".join(f"{k:4d}:  {line} ;\n" for k, line in enumerate(code, 1)), site)
     return (
         f"/PROG  {name.upper()}\n/ATTR\nDEFAULT_GROUP = 1,*,*,*,*;\n/MN\n{lines}/POS\n"
         f"{''.join(_position(k, pose, site) for k, pose in enumerate(table, 1))}/END\n"

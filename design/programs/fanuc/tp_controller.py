@@ -15,6 +15,7 @@ from excitor.robots.arrays import FloatArray
 LOG, MARK = "EX LOG", "EX MARK"  # comments of the flag and of the register that tell a recorder
 _TOP = re.compile(r"!J(\d) AT 100%: ([\d.]+) DEG/S")
 _WAYS, _REST = re.compile(r"!WAYS OF ([\d.]+) S"), re.compile(r"!REST OF ([\d.]+) S")
+_GROUP = "1,*,*,*,*"  # of axes, that the program moves
 _END_OF_WAYS = "!END OF WAYS"
 _MEANWHILE: dict[str, dict[str, Any]] = {"override 50 %": {"override": 0.5}, "another mode": {"automatic": False}}
 _MOVED = {f"J{k + 1} moved by {side:g} deg": (k, side) for k in range(6) for side in (-2.0, 2.0)}
@@ -69,10 +70,13 @@ class Arm:
         self.moving = False  # the last motion does not stop
         self.first, self.ridden = True, False  # no motion yet; a way-point among others was a stop
         self.stood, self.off = -np.inf, -np.inf  # when the last motion, and the log, ended
-        self.pauses = 0
+        self.pauses, self.question = 0, ""
+        if machine.settings and program.group != _GROUP:
+            raise ProgramError(program.file, None, f"moves the groups {program.group!r}, expected {_GROUP!r}")
 
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position in a line through joint space."""
+        self.answered()
         if not stops and self.program.name.endswith(POSES.upper()):
             raise ValueError("a first run stops at every pose")
         if self.ridden and self.step > 0.0:
@@ -130,11 +134,18 @@ class Arm:
 
     def message(self, text: str) -> None:
         """Show a message."""
+        self.answered()
+        self.question = text if text.endswith("?") else ""
         self.recorder.messages.append(text)
 
     def pause(self) -> None:
         """Count a pause, after which somebody starts the program again."""
-        self.pauses += 1
+        self.pauses, self.question = self.pauses + 1, ""
+
+    def answered(self) -> None:
+        """Refuse to go on where a question to the operator is not followed by a pause."""
+        if self.question:
+            raise ValueError(f"does not wait for an answer to {self.question!r}")
 
     def stream(self, which: str) -> None:
         """Refuse: this is a controller without streams."""
@@ -142,7 +153,9 @@ class Arm:
 
     def write(self, name: str, comment: str, value: float) -> None:
         """Apply the logger's flag and the mark's register to the recorder; refuse outputs and system variables."""
-        if not name.startswith(("R[", "F[", "PR[")):
+        stated = self.machine.settings
+        first, own = stated.get("first_register", 196), {f"F[{stated.get('flag', 99)}]"}
+        if name not in own | {f"R[{k}]" for k in range(first, first + 4)}:
             self.hold(name, value)
         if comment == LOG:
             if self.moving:

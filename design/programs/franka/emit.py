@@ -1,7 +1,7 @@
 """Robots with a 1 kHz joint position interface: a client streams the series, and logs the robot's states.
 
-What libfranka's `rate_limiting.h` enforces is checked with a margin, for the Panda and the FR3 apart: speeds (of the FR3
-they depend on the position), accelerations, jerks and rates of torque, by the prior model without friction.
+What libfranka's `rate_limiting.h` enforces is checked with a margin, for the Panda and the FR3 apart: speeds (of the
+FR3 they depend on the position), accelerations, jerks and rates of torque, by the prior model without friction.
 """
 
 import tomllib

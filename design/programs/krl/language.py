@@ -597,7 +597,7 @@ class _Lines:
             "IF": self.branch, "SWITCH": self.switch, "FOR": self.count, "WHILE": self.whilst, "REPEAT": self.repeat,
             "LOOP": self.loop, "EXIT": self.leave, "RETURN": self.give, "HALT": self.halt, "WAIT": self.wait,
             "PTP_SPLINE": partial(self.spline, "PTP_SPLINE"), "SPLINE": partial(self.spline, "SPLINE"),
-            "INTERRUPT": _nothing, "GLOBAL": _nothing, "CONTINUE": _nothing,
+            "INTERRUPT": partial(_interrupt, word), "GLOBAL": partial(_interrupt, word), "CONTINUE": _nothing,
         }  # fmt: skip
         if word in special:
             return special[word](rest)
@@ -803,6 +803,12 @@ def _splined(kind: str, segments: list[tuple[str, Run, bool, int]], times: TimeB
 
 def _nothing(rest: str) -> None:
     return None
+
+
+def _interrupt(word: str, rest: str) -> Run:
+    """Declare an interrupt, or switch it; the robot hears the statement without its blanks, in capitals."""
+    text = "".join(f"{word}{rest}".upper().split())
+    return lambda state: state.robot.interrupt(text)
 
 
 Operator = Callable[[Value, Value], Value]

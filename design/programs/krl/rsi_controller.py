@@ -53,6 +53,8 @@ class RsiKrlRobot(KrlRobot):
             return super().call(name, arguments)
         self.not_halted()
         steps = {"RSI_CREATE": self._create, "RSI_ON": self._on, "RSI_MOVECORR": self._correct}
+        if name == "RSI_DELETE" and self.on:
+            raise Fault("RSI_DELETE comes before RSI_OFF")
         steps.get(name, self._off)(list(arguments))
         return 0
 
@@ -85,7 +87,7 @@ class RsiKrlRobot(KrlRobot):
         self.context = str(given[0].read())
         given[1].write(1)
         self.flow = read_flow(self.files, self.context)
-        for key in ("timeout", "computer_address", "port"):
+        for key in ("timeout", "computer_address", "port", "precision"):
             if problem := self.machine.strange(key, getattr(self.flow, key)):
                 raise Fault(problem)
 
@@ -134,6 +136,7 @@ class Flow:
     timeout: int  # answers that may be missing in a row
     computer_address: str
     port: int
+    precision: int  # decimals of what the controller sends
 
 
 class RsiRobot:
@@ -301,6 +304,7 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
         int(timeout),
         config["IP_NUMBER"],
         int(config["PORT"]),
+        int(_number(file, values["ETHERNET"], "Precision")),
     )
 
 

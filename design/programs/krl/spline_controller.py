@@ -23,6 +23,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     return Execution(robot.stretches(), (), tuple(robot.events), robot.halted)
 
 
+_STOPMESS = {"GLOBALINTERRUPTDECL3WHEN$STOPMESS==TRUEDOIR_STOPM()", "INTERRUPTON3"}
 _MESSAGES = frozenset({"MSGNOTIFY", "MSGQUIT"})
 
 
@@ -49,6 +50,7 @@ class KrlRobot:
         self.presses = 0
         self.events: list[str] = []
         self.moved = False
+        self.interrupts: set[str] = set()  # statements that hold
         self.ways: dict[StretchName, list[np.ndarray]] = {"out": [], "back": []}
         self.paces: dict[StretchName, list[np.ndarray]] = {"out": [], "back": []}  # deg/s, deg/s2 of moves, at most
         self.main: list[tuple[float, np.ndarray]] = []
@@ -135,7 +137,7 @@ class KrlRobot:
                 raise Fault(problem)
 
     def _pace(self, way: np.ndarray) -> np.ndarray:
-        """Return rates and accelerations, (2, n_axes), where the slowest axis has its share of its top; nan: unknown."""
+        """Return rates and accelerations, (2, n_axes), by the slowest axis' share of its top; nan: unknown."""
         shares = 0.01 * self.speed["VEL_PTP"] * self.machine.override, 0.01 * self.speed["ACC_PTP"]
         tops = (np.full(len(way), np.nan) if top is None else top for top in (self.machine.top, self.machine.rise))
         return np.array([share * way / (np.abs(way) / top).max() for share, top in zip(shares, tops, strict=True)])
@@ -187,8 +189,15 @@ class KrlRobot:
         if self.presses > PRESSES:
             raise ProgramHalt
 
+    def interrupt(self, text: str) -> None:
+        """Declare the interrupt on stop messages, or switch it."""
+        self.interrupts |= {text}
+        self.interrupts -= {text.replace("INTERRUPTOFF", "INTERRUPTON")} if "INTERRUPTOFF" in text else set()
+
     def not_halted(self) -> None:
-        """Raise an error if the program has halted before."""
+        """Raise an error if the program has halted before, or moves without the interrupt that stop messages need."""
+        if self.machine.settings and not self.interrupts >= _STOPMESS:
+            raise Fault("moves before INTERRUPT 3, on $STOPMESS, is declared and switched on")
         if self.halted:
             raise Fault(f"moves when start is pressed again after it has halted: {self.halted}")
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
 from excitor.design.programs.rapid.cell import Cell, run_module
+from excitor.design.programs.rapid.run import RapidError
 from excitor.design.programs.target import POSES, Execution, Machine, Stretch
 from excitor.robots.arrays import FloatArray
 
@@ -14,6 +15,7 @@ LOG, MARK = "ex_log", "ex_mark"
 _NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
 _PEAK = 2.0  # of the mean speed of a move, at most: of one that only speeds up and slows down
 _REST = 0.999  # s at standstill, before the logger starts and after it stops
+_ANY_ERROR = 1.0  # its number
 _MOST_MARK = 65535  # of a group output of 16 bits
 
 
@@ -37,6 +39,7 @@ class MovingCell(Cell):
         self.stops: dict[StretchName, list[float]] = {"out": [], "main": [], "back": []}
         self.marks: list[tuple[float, int]] = []
         self.events: list[str] = []
+        self.failed = 0  # instructions since one met an error
         self.mark, self.stood = 0, 0.0  # the last one told; since when the robot stands
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
@@ -54,6 +57,7 @@ class MovingCell(Cell):
             self.mark = OUT if self.poses else self.mark
             return
         self._begin()
+        self._meet_error(to, seconds)
         self._spend(seconds)
         self.axes, self.fine, self.stood = to, fine, self.time
         self._point()
@@ -90,7 +94,7 @@ class MovingCell(Cell):
 
     def execution(self) -> Execution:
         """Return the execution."""
-        ended = self.mark == (OUT if self.poses else END) and not (self.poses and self.texts)
+        ended = not self.failed and self.mark == (OUT if self.poses else END) and not (self.poses and self.texts)
         halted = "" if ended else " ".join(self.texts) or "the program ends without its last mark"
         stretches = []
         for name, points in self.points.items():
@@ -100,9 +104,21 @@ class MovingCell(Cell):
                 rates = _PEAK * self.machine.override * mean if self.poses else None
                 stops = np.array(self.stops[name])
                 stretches.append(Stretch(name, "way-points", t, axes, rates, interpolation="blend", stops=stops))
-        if not self.fine:
+        if not self.fine and not self.failed:
             self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
+
+    def _meet_error(self, to: FloatArray, seconds: float) -> None:
+        """Raise the error that a move is to meet on its way; what moves after it is recorded."""
+        for event in self.machine.events:
+            share = (event.after - self.time + self.begun) / seconds
+            if event.name == "error" and event.value and event.stretch == self.stretch and share < 1.0:
+                self.failed += 1
+                if self.failed == 1:
+                    self.axes = self.axes + max(share, 0.0) * (to - self.axes)
+                    self._spend(max(share, 1e-6) * seconds)
+                    self._point()
+                    raise RapidError(_ANY_ERROR, "an instruction meets an error")
 
     def _log(self, on: bool) -> None:
         if not self.fine:

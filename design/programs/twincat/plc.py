@@ -30,6 +30,7 @@ from excitor.design.programs.twincat.run import Library, Project
 SWITCHING, STARTING, RECORDING = 0.2, 0.5, 1.0  # s until power is on, bRun is set, the Scope runs once asked to
 MOST_CYCLES = 3_000_000  # of any program
 AROUND = 60.0  # s that loading, resting and waiting may take beside the motion
+LAG = 0.02  # deg or mm from where an axis ought to stand to where it stands
 IDLE = 30.0  # s at rest with nothing new: the program waits for what never comes
 _TEXTS = ("bPower", "bRun", "bLoggerRunning", "fOverride", "bLog", "nMark", "nMarks", "bDone", "bError", "sMessage")
 
@@ -65,7 +66,7 @@ class Axis:
     def show(self) -> None:
         """Write the axis state to the PLC's structures."""
         to_plc = self.to_plc
-        to_plc[_P["actpos"]] = to_plc[_P["setpos"]] = self.position
+        to_plc[_P["setpos"]], to_plc[_P["actpos"]] = self.position, self.position + LAG
         to_plc[_P["actvelo"]] = to_plc[_P["setvelo"]] = self.velocity
         to_plc[_P["setacc"]] = self.acceleration
 
@@ -85,6 +86,7 @@ class Controller:
         self.step, self.automatic = step, automatic
         self.axes: list[Axis] = []
         self.cycle = 0
+        self.slow = 0  # cycles by which axes take set points later
         self.axis_ref = Record("AXIS_REF")
         self.axis_ref.add("NcToPlc", TO_PLC)
         self.axis_ref.add("PlcToNc", TO_NC)
@@ -167,11 +169,15 @@ class Controller:
         return record
 
     def _switch(self, axis: Axis, on: bool) -> None:
-        axis.pending.append((self.cycle + ENABLING, on))
+        axis.pending.append((self.cycle + ENABLING + (self.slow if on else 0), on))
 
     def _enable(self) -> Record:
         def enable(B: Frame) -> None:
             axis = self.of(B[3])
+            if B[0] and B[2] != ABSOLUTE:
+                raise ProgramError(
+                    "PLC", None, "external set points need an absolute position"
+                )
             if edge(B) and axis.ready:
                 self._switch(axis, True)
             B[4] = B[5] = axis.external
@@ -208,6 +214,7 @@ class Cell:
     def __init__(self, files: Mapping[str, str], name: str, machine: Machine) -> None:
         self.machine = machine
         self.controller = Controller(machine.step, machine.automatic)
+        self.controller.slow = round(machine.at_start("axes") / machine.step)
         self.project = project = Project(files, self.controller.library())
         self.file = f"{name}.st"
         wanted = f"prg_{name}".lower()
@@ -242,7 +249,7 @@ class Cell:
             if getattr(variable.type, "of", None) is self.controller.axis_ref and len(frames) == n:
                 axes = [self.controller.of(frame) for frame in frames]
                 for axis, position in zip(axes, self.machine.axes, strict=True):
-                    axis.position = float(position)
+                    axis.position = float(position) - LAG
                     axis.show()
                 return axes
         raise ProgramError(self.file, None, f"the program declares no {n} axes")
@@ -306,9 +313,10 @@ ENABLING = 2  # cycles from a command to its effect
 JUMP = 1e-2  # deg or mm that a set point may lie off what velocities announce: more is a jump
 FULL = 1_000_000  # PlcToNc.Override of 100 %
 
+ABSOLUTE = 1  # of MC_ExtSetPointGenEnable
 POSITION_TYPE = Scalar("E_PositionType", "int", INT.low, INT.high)
 CONSTANTS: dict[str, tuple[Type, Any]] = {
-    "POSITIONTYPE_ABSOLUTE": (POSITION_TYPE, 1),
+    "POSITIONTYPE_ABSOLUTE": (POSITION_TYPE, ABSOLUTE),
     "POSITIONTYPE_RELATIVE": (POSITION_TYPE, 2),
 }
 

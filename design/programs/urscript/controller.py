@@ -61,6 +61,7 @@ class Controller:
         self.axes = [float(x) for x in machine.axes]
         self.stood = list(self.axes)  # at the last rest
         self.payload = machine.payload
+        self.address = machine.settings.get("mark_register", REGISTER)
         self.register: int | None = None
         self.message = ""
         self.events: list[str] = []
@@ -213,7 +214,7 @@ class Controller:
     def write_integer(self, address: Any, value: Any) -> None:
         """Write a register; number 24 holds the part of the program that runs."""
         self._writer("integer", int)(address, value)
-        if address != REGISTER:
+        if address != self.address:
             return
         was, self.register = self.register, value
         main = value not in (OUT, BACK, *STANDING)
@@ -261,7 +262,7 @@ class Controller:
         if name is None:
             far = max(abs(x - y) for x, y in zip(target, self.stood, strict=True))
             if far > NEAR:
-                raise Fault(f"moves by {far:.3g} rad while register {REGISTER} says that the robot stands")
+                raise Fault(f"moves by {far:.3g} rad while register {self.address} says that the robot stands")
         else:
             other = self.targets if kept is self.commands else self.commands
             if other[name]:
@@ -388,13 +389,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 _SETTING = (
-    "set_payload set_target_payload set_payload_mass set_digital_out set_standard_digital_out set_configurable_digital_out set_tool_digital_out "
-    "set_standard_analog_out set_analog_out set_flag set_tcp set_gravity set_tool_voltage set_tool_communication "
-    "set_input_actions_to_default set_runstate_tool_digital_output_to_value set_standard_analog_input_domain "
-    "set_analog_outputdomain set_analog_inputrange set_tool_analog_input_domain "
-    "set_safety_mode_transition_hardness set_payload_cog zero_ftsensor "
-    "request_boolean_from_primary_client modbus_set_runstate_dependent_choice reset_revolution_counter "
-    "position_deviation_warning"
+    "set_payload set_target_payload set_payload_mass set_digital_out set_standard_digital_out "
+    "set_configurable_digital_out set_tool_digital_out set_standard_analog_out set_analog_out set_flag set_tcp "
+    "set_gravity set_tool_voltage set_tool_communication set_input_actions_to_default "
+    "set_runstate_tool_digital_output_to_value set_standard_analog_input_domain set_analog_outputdomain "
+    "set_analog_inputrange set_tool_analog_input_domain set_safety_mode_transition_hardness set_payload_cog "
+    "zero_ftsensor request_boolean_from_primary_client modbus_set_runstate_dependent_choice "
+    "reset_revolution_counter position_deviation_warning"
 )
 SETTING = tuple(_SETTING.split())
 SILENT = ("textmsg", "varmsg")

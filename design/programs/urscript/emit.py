@@ -80,6 +80,7 @@ def _common(plan: Plan, axes: Plan) -> dict[str, Any]:
         "header": _header(plan), "payload": axes.payload is not None, "mass": _real(axes.payload or 0.0),
         "LOAD_SLACK": LOAD_SLACK,
         "away": " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home))),
+        "register": plan.site.get("mark_register", 24),
         "kg": f"{axes.payload or 0.0:g}", "ABORTED": ABORTED, "home": _list(axes.home),
     }  # fmt: skip
 

@@ -41,7 +41,6 @@ def _check_stop(application: Application, name: str, machine: Machine) -> None:
     if "stop" not in application.programs or not machine.settings:
         return
     arm = Arm(application, name, machine)
-    arm.ready = False
     Runner(application, arm.functions(), arm.wait, {}).run("stop", [])
     if arm.ends or not arm.ready:
         raise ProgramError(f"{name}/stop.pgx", None, "must discard all moves by resetMotion(), and make none")
@@ -64,7 +63,7 @@ class Arm:
         self.now = 0.0  # on the controller's clock
         self.ahead = 0.0  # of the times that count, after the last move in the buffer
         self.keys = 0  # pressed
-        self.ready = True  # no moves wait from before
+        self.ready = not machine.settings  # no moves wait from before
         self.step = 0.0  # that a move counts for, if above 0
         self.begins: list[float] = []  # of the moves since the last reset, s
         self.ends: list[float] = []
@@ -81,7 +80,7 @@ class Arm:
             "herej": Function((), "jointRx", self.here),
             "issettled": Function((), "bool", lambda: self.now >= self.end()),
             "ispowered": Function((), "bool", lambda: True),
-            "workingmode": Function((), "num", lambda: 3.0 if self.machine.automatic else 1.0),
+            "workingmode": Function((), "num", lambda: 3.0 if self.machine.automatic else 2.0),
             "getmonitorspeed": Function((), "num", lambda: 100.0 * self.machine.override),
             "esstatus": Function((), "num", lambda: 0.0),
             "delay": Function(("num",), "", self.delay),
@@ -111,6 +110,8 @@ class Arm:
                 raise ValueError(problem)
         if str(how["blend"]) == "off" and (problem := self.machine.strange("slow", how["vel"])) and not self.stops:
             raise ValueError(problem)
+        if not self.ready:
+            raise ValueError("moves before resetMotion() has discarded what may wait in the buffer")
         if not how["vel"] > 0.0:
             raise ValueError(f"a move at {how['vel']:g} % never ends")
         if self.stops and self.now < self.end() - SHORTEST:

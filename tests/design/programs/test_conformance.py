@@ -8,9 +8,10 @@ import pytest
 
 from excitor.design.programs.conformance import example
 from excitor.design.programs.csv import TARGET, emit, execute
-from excitor.design.programs.package import package
+from excitor.design.programs.package import operator_page, package
 from excitor.design.programs.registry import NAMES, TARGETS, Controller, check_target, emitter, executor, target
-from excitor.design.programs.verify import aborts
+from excitor.design.programs.verify import Judge, aborts
+from excitor.experiments.emit import CheckedPlan, checked_package, verify_contents
 from excitor.robots.errors import ExcitorError
 
 
@@ -80,3 +81,51 @@ def test_a_registered_target_is_found_by_its_name(monkeypatch):
             emitter("thiers")
     finally:
         TARGETS.remove("theirs")
+
+
+LAB = """
+from dataclasses import replace
+from excitor.design.programs import csv
+from excitor.design.programs.registry import Controller
+from excitor.design.programs.target import UNPROVEN
+TARGET = replace(csv.TARGET, name="lab", timing="unverified")
+emit = lambda *given: {file: "# " + UNPROVEN + "\\n" + text for file, text in csv.emit(*given).items()}
+lab = Controller("lab", "their_lab")
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """Install a package with a target that nothing runs."""
+    (tmp_path / "their_lab.py").write_text(LAB)
+    info = tmp_path / "their_lab-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-lab\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[excitor.targets]\nlab = their_lab:lab\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / "their_lab.py"
+    TARGETS.remove("lab")
+    sys.modules.pop("their_lab", None)
+
+
+def test_an_installed_target_without_an_executor_says_so_on_its_page_and_in_each_file(lab):
+    made, verified = checked_package("lab", [CheckedPlan(example(target("lab")), Judge())], None, lambda _: None)
+    assert verified.good
+    assert "UNVERIFIED PROGRAM. No interpreter" in operator_page(made)
+    with pytest.raises(ExcitorError, match="'lab' is unverified: nothing runs its programs"):
+        executor("lab")
+    bare = {file: text.replace("UNVERIFIED", "").encode() for file, text in made.texts.items()}
+    assert not verify_contents(made.target, verified.judged, bare, lambda _: None).good
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "sentence"),
+    [
+        ('"# " + UNPROVEN', '"# program"', "example_out.csv does not state 'UNVERIFIED PROGRAM'"),
+        ('timing="unverified"', 'timing="B"', "its timing is 'B', and it has no executor"),
+    ],
+)
+def test_a_target_without_an_executor_cannot_hide_it(lab, was, now, sentence):
+    lab.write_text(LAB.replace(was, now))
+    with pytest.raises(ExcitorError, match=f"package their-lab.*fails its conformance suite.*{sentence}"):
+        target("lab")
