@@ -153,22 +153,21 @@ const Raster = (() => {
   const LIGHT = unit([-0.45, 0.75, -0.6]);
   const GLANCE = unit([-0.45, 0.75, -1.6]); // half way between the light and the eye
 
-  // Bodies in the eye's coordinates: capsules {a, b, radius, color}, ellipsoids {c, rows, size, color}, meshes {points,
-  // faces, color}; view: of the main picture; scale: pixels here per pixel there.
+  // Bodies in the eye's coordinates: {points, faces, normals where it is round, color}; view: of the main picture;
+  // scale: pixels here per pixel there.
   function draw(bodies, view, scale) {
-    const box = bounds(bodies, view);
-    if (!box) return null;
-    const left = Math.floor(box[0] * scale), top = Math.floor(box[1] * scale);
-    const width = Math.ceil(box[2] * scale) - left, height = Math.ceil(box[3] * scale) - top;
+    const shown = bodies.filter(body => body.points.every(e => e[2] > view.near));
+    const place = e => [view.width / 2 + view.focal * e[0] / e[2], view.height / 2 - view.focal * e[1] / e[2]];
+    const seen = shown.map(body => body.points.map(place)), all = seen.flat(), at = k => Svg.range(all.map(p => p[k]));
+    if (!all.length) return null;
+    const [[x0, x1], [y0, y1]] = [at(0), at(1)], held = (x, most) => Math.min(most, Math.max(0, x));
+    const left = Math.floor(held(x0, view.width) * scale), top = Math.floor(held(y0, view.height) * scale);
+    const width = Math.ceil(held(x1, view.width) * scale) - left, height = Math.ceil(held(y1, view.height) * scale) - top;
     if (width < 1 || height < 1) return null;
-    const image = new ImageData(width, height);
-    const frame = {
-      image, left, top, width, height, scale,
-      depth: new Float32Array(width * height).fill(Infinity),
-      focal: view.focal * scale, cx: view.width * scale / 2 - left, cy: view.height * scale / 2 - top,
-      sky: [view.right[2], view.up[2], view.forward[2]],
-    };
-    for (const body of bodies) (body.points ? triangles : body.rows ? ellipsoid : capsule)(frame, body);
+    const frame = { image: new ImageData(width, height), left, top, width, height, scale, depth: new Float32Array(width * height).fill(Infinity) };
+    Object.assign(frame, { focal: view.focal * scale, cx: view.width * scale / 2 - left, cy: view.height * scale / 2 - top });
+    frame.sky = [view.right[2], view.up[2], view.forward[2]];
+    shown.forEach((body, k) => triangles(frame, body, seen[k].map(([x, y], n) => [x * scale - left, y * scale - top, 1 / body.points[n][2]])));
     return frame;
   }
 
@@ -179,66 +178,54 @@ const Raster = (() => {
     return i < 0 || j < 0 || i >= frame.width || j >= frame.height ? Infinity : frame.depth[j * frame.width + i];
   }
 
-  function bounds(bodies, view) {
-    const box = [Infinity, Infinity, -Infinity, -Infinity];
-    for (const body of bodies) {
-      const own = span(body, view.focal, view.width / 2, view.height / 2, view.near);
-      if (!own) continue;
-      box[0] = Math.min(box[0], own[0]);
-      box[1] = Math.min(box[1], own[1]);
-      box[2] = Math.max(box[2], own[2]);
-      box[3] = Math.max(box[3], own[3]);
-    }
-    const cut = [Math.max(0, box[0]), Math.max(0, box[1]), Math.min(view.width, box[2]), Math.min(view.height, box[3])];
-    return cut[2] > cut[0] && cut[3] > cut[1] ? cut : null;
+  // A ball between two ends (a capsule), or stretched along its axes (an ellipsoid): place(n) says where the point of its
+  // surface with the unit direction n is, and what its normal is there.
+  const ROUND = 12, rings = [...Array(ROUND + 2).keys()].map(i => i - (i > ROUND / 2));
+  const GRID = rings.flatMap((i, row) => Array.from({ length: 2 * ROUND + 1 }, (_, k) => {
+    const [up, turn] = [Math.PI * i / ROUND, Math.PI * k / ROUND];
+    return { n: [Math.sin(up) * Math.cos(turn), Math.sin(up) * Math.sin(turn), Math.cos(up)], first: row <= ROUND / 2 };
+  }));
+  const FACES = GRID.flatMap((_, k) => (k + 1) % (2 * ROUND + 1) && k + 2 * ROUND + 2 < GRID.length
+    ? [k, k + 1, k + 2 * ROUND + 1, k + 1, k + 2 * ROUND + 2, k + 2 * ROUND + 1] : []);
+
+  function round(color, place) {
+    const made = GRID.map(({ n, first }) => place(n, first));
+    return { points: made.map(one => one[0]), normals: made.map(one => one[1]), faces: FACES, color };
   }
 
-  // A rectangle on the picture that holds a body; null when it reaches behind the eye or is no number.
-  function span(body, focal, cx, cy, near) {
-    const box = [Infinity, Infinity, -Infinity, -Infinity], radius = body.radius ?? body.size ?? 0;
-    for (const e of body.points ?? (body.rows ? [body.c] : [body.a, body.b])) {
-      const z = e[2] - radius;
-      if (!(z > near)) return null;
-      const r = 1.15 * focal * radius / z + 1;
-      const x = cx + focal * e[0] / e[2], y = cy - focal * e[1] / e[2];
-      box[0] = Math.min(box[0], x - r);
-      box[1] = Math.min(box[1], y - r);
-      box[2] = Math.max(box[2], x + r);
-      box[3] = Math.max(box[3], y + r);
-    }
-    return box;
+  function capsule({ a, b, radius, color }) {
+    const along = unit(b.map((x, k) => a[k] - x)), pole = Math.hypot(...along) ? along : [0, 0, 1];
+    const side = unit(cross(pole, Math.abs(pole[0]) < 0.8 ? [1, 0, 0] : [0, 1, 0])), other = cross(pole, side);
+    return round(color, (n, first) => {
+      const normal = [0, 1, 2].map(k => n[0] * side[k] + n[1] * other[k] + n[2] * pole[k]);
+      return [normal.map((x, k) => (first ? a : b)[k] + radius * x), normal];
+    });
   }
 
-  // The pixels that a body may cover: first and last column, first and last row.
-  function pixels(frame, body) {
-    const box = span(body, frame.focal, frame.cx, frame.cy, 0);
-    if (!box) return [0, -1, 0, -1];
-    const [i0, i1] = [Math.max(0, Math.floor(box[0])), Math.min(frame.width - 1, Math.ceil(box[2]))];
-    return [i0, i1, Math.max(0, Math.floor(box[1])), Math.min(frame.height - 1, Math.ceil(box[3]))];
+  function ellipsoid({ c, axes, half, color }) {
+    const sum = (n, scale) => [0, 1, 2].map(k => n.reduce((x, m, i) => x + m * scale(half[i]) * axes[i][k], 0));
+    return round(color, n => [sum(n, h => h).map((x, k) => c[k] + x), unit(sum(n, h => 1 / h))]);
   }
 
-  // Triangles with one shade each: 1/z is linear on the picture.
-  function triangles(frame, { points, faces, color }) {
-    const seen = points.map(e => [frame.cx + frame.focal * e[0] / e[2], frame.cy - frame.focal * e[1] / e[2], 1 / e[2]]);
-    if (!points.every(e => e[2] > 0)) return;
+  // 1/z is linear on the picture; flat triangles have one shade each.
+  function triangles(frame, { points, faces, normals, color }, seen) {
     for (let f = 0; f < faces.length; f += 3) {
-      const [p, q, r] = [seen[faces[f]], seen[faces[f + 1]], seen[faces[f + 2]]];
+      const [i, j, k] = faces.slice(f, f + 3), [p, q, r] = [seen[i], seen[j], seen[k]];
       const area = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
-      if (!area) continue;
-      const [i0, i1] = [Math.max(0, Math.ceil(Math.min(p[0], q[0], r[0]) - 0.5)), Math.min(frame.width - 1, Math.max(p[0], q[0], r[0]) - 0.5)];
-      const [j0, j1] = [Math.max(0, Math.ceil(Math.min(p[1], q[1], r[1]) - 0.5)), Math.min(frame.height - 1, Math.max(p[1], q[1], r[1]) - 0.5)];
-      let normal = null;
-      for (let j = j0; j <= j1; j++) {
-        for (let i = i0; i <= i1; i++) {
-          const x = i + 0.5, y = j + 0.5;
-          const u = ((x - p[0]) * (r[1] - p[1]) - (y - p[1]) * (r[0] - p[0])) / area;
-          const v = ((q[0] - p[0]) * (y - p[1]) - (q[1] - p[1]) * (x - p[0])) / area;
+      if (!area || normals && [i, j, k].every(n => Camera.dot(normals[n], points[n]) > 0)) continue; // the far side
+      const reach = (axis, most) => [Math.max(0, Math.ceil(Math.min(p[axis], q[axis], r[axis]) - 0.5)), Math.min(most, Math.max(p[axis], q[axis], r[axis]) - 0.5)];
+      const [x0, x1] = reach(0, frame.width - 1), [y0, y1] = reach(1, frame.height - 1), flat = normals ? null : facing(points[i], points[j], points[k]);
+      for (let y = y0; y <= y1; y++) {
+        for (let x = x0; x <= x1; x++) {
+          const u = ((x + 0.5 - p[0]) * (r[1] - p[1]) - (y + 0.5 - p[1]) * (r[0] - p[0])) / area;
+          const v = ((q[0] - p[0]) * (y + 0.5 - p[1]) - (q[1] - p[1]) * (x + 0.5 - p[0])) / area;
           if (u < 0 || v < 0 || u + v > 1) continue;
-          const z = 1 / (p[2] + u * (q[2] - p[2]) + v * (r[2] - p[2])), k = j * frame.width + i;
-          if (z >= frame.depth[k]) continue;
-          frame.depth[k] = z;
-          normal ??= facing(points[faces[f]], points[faces[f + 1]], points[faces[f + 2]]);
-          shade(frame, k, color, normal, 0, 0, 1);
+          const z = 1 / (p[2] + u * (q[2] - p[2]) + v * (r[2] - p[2])), at = y * frame.width + x;
+          if (z >= frame.depth[at]) continue;
+          frame.depth[at] = z;
+          const normal = flat ?? unit(normals[i].map((n, m) => n + u * (normals[j][m] - n) + v * (normals[k][m] - n)));
+          const ray = [(x + 0.5 - frame.cx) / frame.focal, (frame.cy - y - 0.5) / frame.focal];
+          shade(frame, at, color, normal, ...ray, ray[0] ** 2 + ray[1] ** 2 + 1);
         }
       }
     }
@@ -246,66 +233,12 @@ const Raster = (() => {
 
   // The normal of a triangle at the side that is seen, so that meshes may wind either way.
   function facing(a, b, c) {
-    const [u, v] = [b, c].map(p => p.map((x, k) => x - a[k]));
-    const n = unit([u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]);
-    return n[0] * a[0] + n[1] * a[1] + n[2] * a[2] > 0 ? n.map(x => -x) : n;
+    const [u, v] = [b, c].map(p => p.map((x, k) => x - a[k])), n = unit(cross(u, v));
+    return Camera.dot(n, a) > 0 ? n.map(x => -x) : n;
   }
 
-  // In coordinates where it is the unit ball.
-  function ellipsoid(frame, body) {
-    const { c, rows, color } = body, [i0, i1, j0, j1] = pixels(frame, body);
-    const apply = p => rows.map(row => row[0] * p[0] + row[1] * p[1] + row[2] * p[2]), o = apply(c), oo = Camera.dot(o, o) - 1;
-    for (let j = j0; j <= j1; j++) {
-      for (let i = i0; i <= i1; i++) {
-        const ray = [(i + 0.5 - frame.cx) / frame.focal, (frame.cy - j - 0.5) / frame.focal, 1], d = apply(ray);
-        const dd = Camera.dot(d, d), od = Camera.dot(o, d), h = od * od - dd * oo, t = (od - Math.sqrt(h)) / dd, k = j * frame.width + i;
-        if (!(h >= 0 && t > 0 && t < frame.depth[k])) continue;
-        frame.depth[k] = t;
-        const p = d.map((x, m) => t * x - o[m]), n = unit([0, 1, 2].map(m => rows[0][m] * p[0] + rows[1][m] * p[1] + rows[2][m] * p[2]));
-        shade(frame, k, color, n, ray[0], ray[1], ray[0] ** 2 + ray[1] ** 2 + 1);
-      }
-    }
-  }
-
-  // A ray from the eye through each pixel.
-  function capsule(frame, body) {
-    const [i0, i1, j0, j1] = pixels(frame, body), { a, b, radius: r, color } = body;
-    const ux = b[0] - a[0], uy = b[1] - a[1], uz = b[2] - a[2];
-    const uu = ux * ux + uy * uy + uz * uz, ua = -(ux * a[0] + uy * a[1] + uz * a[2]);
-    const aa = a[0] * a[0] + a[1] * a[1] + a[2] * a[2], bb = b[0] * b[0] + b[1] * b[1] + b[2] * b[2];
-    for (let j = j0; j <= j1; j++) {
-      const y = (frame.cy - j - 0.5) / frame.focal;
-      for (let i = i0; i <= i1; i++) {
-        const x = (i + 0.5 - frame.cx) / frame.focal;
-        const dd = x * x + y * y + 1, ud = ux * x + uy * y + uz, ad = -(x * a[0] + y * a[1] + a[2]);
-        // the infinite cylinder first: |(t d - a) × u|² = r² |u|²
-        const A = uu * dd - ud * ud, B = uu * ad - ua * ud, C = uu * aa - ua * ua - r * r * uu;
-        const H = B * B - A * C;
-        let t = -1, along = 0;
-        if (A > 1e-12 * uu * dd) {
-          if (H < 0) continue;
-          t = (-B - Math.sqrt(H)) / A;
-          along = ua + t * ud;
-        }
-        if (t < 0 || along < 0 || along > uu) { // then one of the two balls at the ends, the nearer
-          const first = ball(dd, ad, aa, r), second = uu > 0 ? ball(dd, -(x * b[0] + y * b[1] + b[2]), bb, r) : Infinity;
-          t = Math.min(first, second);
-          along = first <= second ? 0 : uu;
-          if (t === Infinity) continue;
-        }
-        const k = j * frame.width + i;
-        if (t < frame.depth[k]) {
-          frame.depth[k] = t;
-          const s = uu > 0 ? along / uu : 0;
-          shade(frame, k, color, [(t * x - a[0] - s * ux) / r, (t * y - a[1] - s * uy) / r, (t - a[2] - s * uz) / r], x, y, dd);
-        }
-      }
-    }
-  }
-
-  function ball(dd, half, cc, r) {
-    const h = half * half - dd * (cc - r * r);
-    return h < 0 ? Infinity : (-half - Math.sqrt(h)) / dd;
+  function cross(u, v) {
+    return [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
   }
 
   function shade(frame, k, color, [nx, ny, nz], x, y, dd) {
@@ -327,7 +260,7 @@ const Raster = (() => {
     return v.map(x => x / n);
   }
 
-  return { draw, depthAt };
+  return { draw, capsule, ellipsoid, depthAt };
 })();
 
 // Lines and faces of a cell: the floor's grid, zones as wireframes that know what lies behind the robot, axes, names.
@@ -528,7 +461,6 @@ const Scene = (() => {
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133], KNOWN = [64, 132, 245], BELIEVED = [172, 142, 200];
   const ASSUMED = [255, 205, 0]; // volumes of links whose shape is not known
-  const SMOOTH = 4; // segments of the tool's path between two frames
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
 
   function create(canvas, plan) {
@@ -538,7 +470,7 @@ const Scene = (() => {
     };
     // one view for all runs: the picture does not jump when another is chosen
     const shown = plan.runs.flatMap(run => [run.frames, run.approach].filter(Boolean).map(frames => [frames, run.capsules || []]));
-    frameView(scene, extent(scene, shown));
+    frameView(scene, shown);
     return scene;
   }
 
@@ -546,47 +478,14 @@ const Scene = (() => {
   function show(scene, frames, capsules) {
     scene.frames = frames;
     scene.capsules = capsules || [];
-    scene.path = smooth(frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID)));
+    scene.path = frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID));
   }
 
-  // A curve through points, each span of it a cubic in several segments.
-  function smooth(points) {
-    const at = i => points[Math.min(points.length - 1, Math.max(0, i))];
-    return points.flatMap((p, i) => i === points.length - 1 ? [p] : Array.from({ length: SMOOTH }, (_, k) => {
-      const s = k / SMOOTH, [a, b, c] = [at(i - 1), at(i + 1), at(i + 2)];
-      return p.map((x, m) => x + 0.5 * s * (b[m] - a[m] + s * (2 * a[m] - 5 * x + 4 * b[m] - c[m] + s * (3 * (x - b[m]) + c[m] - a[m]))));
-    }));
-  }
-
-  function frameView(scene, { low, high, balls }) {
-    scene.camera.target = low.map((x, k) => (x + high[k]) / 2);
-    scene.camera.radius = 0.5 * Math.hypot(...low.map((x, k) => high[k] - x)) || 1;
-    const axes = [0, 1, 2].map(k => [[0, 1, 2].map(m => m === k ? 0.32 * scene.camera.radius : 0), 0]); // with their names
-    scene.camera.corners = outermost([...balls, ...axes]);
-    scene.camera.distance = null;
-    scene.low = low;
-    scene.high = high;
-  }
-
-  // How far each of many directions goes: all that is to be seen lies within these points.
-  function outermost(balls) {
-    return Array.from({ length: 96 }, (_, n) => {
-      const z = 1 - (2 * n + 1) / 96, angle = 2.39996 * n, side = Math.sqrt(1 - z * z); // even on the sphere
-      const d = [side * Math.cos(angle), side * Math.sin(angle), z];
-      let best = -Infinity, found = d;
-      for (const [p, r] of balls) {
-        const reach = Camera.dot(p, d) + r;
-        if (reach > best) [best, found] = [reach, p.map((x, k) => x + r * d[k])];
-      }
-      return found;
-    });
-  }
-
-  function extent(scene, shown) {
-    const low = [0, 0, 0], high = [0, 0, 0], balls = [[[0, 0, 0], 0]];
+  // How far all of it reaches; the camera looks at that box.
+  function frameView(scene, shown) {
+    const low = [0, 0, 0], high = [0, 0, 0];
     const add = (p, r) => {
       if (!p.every(x => Number.isFinite(x))) return;
-      balls.push([p, r]);
       p.forEach((x, k) => {
         if (x - r < low[k]) low[k] = x - r;
         if (x + r > high[k]) high[k] = x + r;
@@ -611,7 +510,11 @@ const Scene = (() => {
       if (zone.kind === 'half-space') continue;
       Zones.corners(zone).forEach(p => add(p.map((x, k) => Math.min(most[k], Math.max(least[k], x))), 0));
     }
-    return { low, high, balls };
+    const { camera } = scene, radius = 0.5 * Math.hypot(...low.map((x, k) => high[k] - x)) || 1;
+    const ends = [low, high.map(x => Math.max(x, 0.32 * radius))]; // with the names of the axes
+    const corners = Array.from({ length: 8 }, (_, n) => [0, 1, 2].map(k => ends[n >> k & 1][k]));
+    Object.assign(camera, { target: low.map((x, k) => (x + high[k]) / 2), radius, corners, distance: null });
+    Object.assign(scene, { low, high });
   }
 
   // Capsules at time t, between two frames: straight.
@@ -669,11 +572,9 @@ const Scene = (() => {
     });
   }
 
-  // An ellipsoid as Raster wants it: rows turn the eye's coordinates into those of the unit ball.
   function eyed(view, { center, axes, half, color }) {
     const turned = axis => [view.right, view.up, view.forward].map(own => Camera.dot(axis, own) / Math.hypot(...axis));
-    const rows = axes.map((axis, k) => turned(axis).map(x => x / half[k]));
-    return { c: Camera.toEye(view, center), rows, size: Math.max(...half), color };
+    return Raster.ellipsoid({ c: Camera.toEye(view, center), axes: axes.map(turned), half, color });
   }
 
   // Each link's name beside its centre of mass, where no other name is; a thin line leads to one that had to go far.
@@ -736,7 +637,7 @@ const Scene = (() => {
     bodies(scene, t, false).forEach(c => shadow(context, view, c, colors));
     scene.zones.forEach(zone => Zones.faces(context, view, zone, scene, colors));
     const began = performance.now(), fine = moving ? scene.quality * ratio : Math.max(2, ratio), hidden = inside(scene, t);
-    const capsules = solid.map(c => ({ ...c, a: Camera.toEye(view, c.start), b: Camera.toEye(view, c.end) }));
+    const capsules = solid.map(c => Raster.capsule({ ...c, a: Camera.toEye(view, c.start), b: Camera.toEye(view, c.end) }));
     const frame = Raster.draw([...capsules, ...shapes(scene, view, t)], view, fine);
     const within = Raster.draw(hidden.map(body => eyed(view, body)), view, fine);
     if (within) paint(context, within, 1);
@@ -788,9 +689,8 @@ const Scene = (() => {
   function trace(context, view, scene, t, colors, frame) {
     const path = scene.path, time = scene.frames.time;
     if (path.length < 2) return;
-    const [k, share] = between(time, t), far = SMOOTH * (k + share), i = Math.min(path.length - 1, Math.floor(far));
-    const next = path[Math.min(i + 1, path.length - 1)];
-    const here = path[i].map((x, m) => x + (far - i) * (next[m] - x));
+    const [i, share] = between(time, t), next = path[Math.min(i + 1, path.length - 1)];
+    const here = path[i].map((x, m) => x + share * (next[m] - x));
     Zones.line(context, view, path, frame, { color: colors.path, width: 1, alpha: 0.55 });
     Zones.line(context, view, [...path.slice(0, i + 1), here], frame, { color: colors.done, width: 2.2, alpha: 1 });
     const e = Camera.toEye(view, here);
