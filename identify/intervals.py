@@ -298,6 +298,15 @@ def _by_bands(
     return by_band, by_block
 
 
+def spectral_covariance(regression: Regression, system: WhitenedSystem) -> FloatArray:
+    """Find the covariance A⁻¹ (Σ_b s_b² A_b) A⁻¹ by bands of the residuals' densities alone, joint by joint."""
+    middle = np.zeros(system.R.shape)
+    for joint in np.unique(regression.joint):
+        bands, _ = _densities(list(_spectra(regression, system, int(joint))))
+        middle += sum(gram for gram, _ in bands)
+    return system.back(middle)
+
+
 def _block_sums(parts: Sequence[FloatArray]) -> FloatArray:
     """Sum one run's scores of all joints over blocks of time, (n_blocks, n_params)."""
     total = np.zeros((max(len(part) for part in parts), parts[0].shape[1]))
@@ -362,7 +371,11 @@ class _Spectrum:
 
 
 def _spectra(
-    regression: Regression, system: WhitenedSystem, joint: int, estimate: Estimate, runs: Sequence[Samples]
+    regression: Regression,
+    system: WhitenedSystem,
+    joint: int,
+    estimate: Estimate | None = None,
+    runs: Sequence[Samples] = (),
 ) -> Iterator[_Spectrum]:
     """Transform a joint's rows, run by run."""
     for run in np.unique(regression.run):
@@ -381,9 +394,9 @@ def _spectra(
         twice[0] = 1.0
         if length % 2 == 0:
             twice[-1] = 1.0
-        duration = 1.0 if samples is None else len(samples) / samples.sample_rate_hz
+        duration = float(length) if samples is None else len(samples) / samples.sample_rate_hz
         noise, repetitions = None, 0
-        if samples is not None and samples.noise is not None and joint >= 0:
+        if estimate is not None and samples is not None and samples.noise is not None and joint >= 0:
             weight = 1.0 / estimate.group_sigma[(joint, int(run))]
             noise = weight**2 * length / len(samples) * samples.noise[: len(lines), joint]
             repetitions = samples.repetitions

@@ -19,7 +19,7 @@ import scipy.stats
 
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.estimate import Estimate, compress, ols, triangle
-from excitor.identify.intervals import whiteness
+from excitor.identify.intervals import WhitenedSystem, spectral_covariance
 from excitor.identify.load.equations import (
     LOAD_NAMES,
     Equations,
@@ -145,6 +145,7 @@ class LoadEstimate:
     axes: Mapping[str, int]  # whose equations count -> their index
     noise: Mapping[str, float]  # axis -> standard deviation of a row's noise, N m on the link side
     rms: Mapping[str, float]  # axis -> root mean square of the training residual, N m on the link side
+    rms_by_run: Mapping[str, FloatArray]  # run -> the same, (n_joints,); 1 where an axis has no rows
     condition: float  # of the column-normalised, weighted Jacobian
     fit: NonlinearFit
 
@@ -191,14 +192,13 @@ def identify_load(
 
 
 def reweighed(runs: Sequence[LoadRun], estimate: LoadEstimate) -> list[LoadRun]:
-    """Weight rows by the residuals of a first estimate instead of by their noise.
+    """Weight rows by the residuals of a first estimate, axis by axis and run by run, instead of by their noise.
 
-    Where model errors exceed the noise, these are the scale to compare the arm's covariance with.
+    Where model errors exceed the noise, these are the scale to compare the arm's covariance with; with the load on
+    they are larger than without it.
     """
-    sigma = np.ones(len(estimate.efficiency))
-    for name, axis in estimate.axes.items():
-        sigma[axis] = max(estimate.rms[name], np.finfo(float).tiny)
-    return [replace(run, sigma=sigma) for run in runs]
+    tiny = np.finfo(float).tiny
+    return [replace(run, sigma=np.maximum(estimate.rms_by_run[run.run], tiny)) for run in runs]
 
 
 def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArray | None = None) -> LoadEstimate:
@@ -225,9 +225,18 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
         axes={names[i]: int(i) for i in axes},
         noise={names[i]: float(np.sqrt(np.mean(system.sigma[system.axis == i] ** 2))) for i in axes},
         rms={names[i]: float(np.sqrt(np.mean(raw[system.axis == i] ** 2))) for i in axes},
+        rms_by_run={name: _run_rms(system, raw, k) for k, name in enumerate(system.runs)},
         condition=float(spectrum[0] / spectrum[-1]),
         fit=fit,
     )
+
+
+def _run_rms(system: Equations, raw: FloatArray, run: int) -> FloatArray:
+    """Root mean square of each axis' residuals in a run, (n_joints,); 1 where it has no rows."""
+    found = np.ones(system.task.robot.n_joints)
+    for axis in np.unique(system.axis):
+        found[axis] = np.sqrt(np.mean(raw[(system.axis == axis) & (system.run == run)] ** 2))
+    return found
 
 
 def residual_rms(task: LoadTask, runs: Sequence[LoadRun], theta: FloatArray) -> dict[str, float]:
@@ -258,8 +267,9 @@ def found_losses(estimate: LoadEstimate) -> tuple[bool, str]:
 def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Covariances of θ from the residuals, and from the uncertainty of current laws and, where it stays, the arm.
 
-    A⁻¹ (Σ_axes s² f A_axis) A⁻¹ with A = JᵀJ, s² the axis' weighted residual and f the ratio of their number to that of
-    independent ones; and (A⁻¹ Jᵀ J_arm)(…)ᵀ, as least squares takes an error of the arm for one of the load.
+    The former by the residuals' densities, axis by axis and band by band (`spectral_covariance`), with the arm's prior
+    as it stands; the latter (A⁻¹ Jᵀ J_arm)(…)ᵀ with A = JᵀJ, as least squares takes an error of the arm for one of
+    the load.
     """
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
@@ -267,12 +277,10 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     if undetermined := undetermined_names(R, system.unknowns.names):
         raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
     data = J[:n_rows]
-    middle = J[n_rows:].T @ J[n_rows:]
-    for entry in whiteness(labelled(system, data, r[:n_rows]), r[:n_rows]):
-        rows = system.axis == system.task.robot.joint_names.index(entry.joint)
-        variance = float(np.mean(r[:n_rows][rows] ** 2)) * n_rows / max(n_rows - n, 1)
-        middle += variance * entry.inflation * (data[rows].T @ data[rows])
-    noise = _solve_gram(R, _solve_gram(R, middle).T)
+    believed = J[n_rows:].T @ J[n_rows:]
+    weighted = WhitenedSystem(scipy.linalg.solve_triangular(R, data.T, trans="T").T, R, r[:n_rows])
+    noise = spectral_covariance(labelled(system, data, r[:n_rows]), weighted)
+    noise += _solve_gram(R, _solve_gram(R, believed).T)
     arm = np.zeros((n, n))
     if not system.task.learn_arm and system.arm_root.shape[1]:
         taken = _solve_gram(R, data.T @ (arm_slope(system, theta) / system.sigma[:, None]))
