@@ -720,8 +720,8 @@ def _sample_slopes(problem: Problem, part: ActiveRows, places: _Places) -> Float
     steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])[:, None]
 
     def by_differences(order: int) -> FloatArray:
-        moved = (state[None] + steps * (order == k) for k, state in enumerate(chosen))
-        found = _share(problem, part.item, tuple(states.reshape(-1, n_joints) for states in moved))
+        q, dq, ddq = ((state[None] + steps * (order == k)).reshape(-1, n_joints) for k, state in enumerate(chosen))
+        found = _share(problem, part.item, (q, dq, ddq))
         found = found.reshape(2, n_joints, at.size, -1)[:, :, np.arange(at.size), part.rows]
         return np.asarray((found[0] - found[1]).T / (2.0 * _STEP))
 

@@ -83,7 +83,7 @@ FAMILY = 12  # distinct motions that a search returns, if it has found as many
 _USUAL = 0.6  # of all iterations of a descent: many are dropped, or converge before
 _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the best ones
 _CURVATURE = 0.06  # times J has a curvature of about 1, from which SLSQP begins
-_QUADRATIC = 100  # variables, up to which quadratic steps are worth their cost
+_QUADRATIC = 130  # variables, up to which quadratic steps are worth their cost
 _DRAWN = 24  # first candidates of a constrained problem
 
 FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 40)
