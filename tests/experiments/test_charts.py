@@ -302,3 +302,22 @@ def test_hostile_data_are_drawn_as_words(browser, plan, tmp_path):
     }  # fmt: skip
     assert page.said() == []
     page.close()
+
+
+def luminance(color):
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(scheme):
+    """WCAG 2 asks for a contrast of 4.5 of small text."""
+    root = re.findall(r":root \{(.*?)\}", html.text("page.css"), re.DOTALL)[scheme]
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})\b", root))
+    pairs = [(name, back) for name in ("text", "faint", "accent", "bad") for back in ("card", "back")]
+    pairs += [("good", "good-back"), ("fair", "fair-back"), ("bad", "bad-back"), ("text", "grid")]
+    pairs += [("keep-in", "card"), ("keep-out", "card"), ("limit", "card")]
+    for words, back in pairs:
+        high, low = sorted((luminance(colors[words]), luminance(colors[back])), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (words, back)
