@@ -19,6 +19,7 @@ from tests.browser import ATTACK, Browser, Page, dirty, in_browser
 from tests.pages import robot_plan
 
 pytestmark = in_browser
+STYLES = ("page.css", "report.css", "compare.css")
 PANELS = '[data-chart="motion"] .panel'
 SPAN = f"""[...document.querySelectorAll('{PANELS}')].map(panel => {{
   const texts = [...panel.querySelectorAll('text.tick[text-anchor=middle]')];
@@ -321,3 +322,33 @@ def test_words_stand_out_from_what_is_behind_them(scheme):
     for words, back in pairs:
         high, low = sorted((luminance(colors[words]), luminance(colors[back])), reverse=True)
         assert (high + 0.05) / (low + 0.05) >= 4.5, (words, back)
+
+
+def test_methods_are_drawn_beside_each_other(browser, tmp_path):
+    """Errors and parameters of compare.html: one method far off, one without intervals, one without a number."""
+    methods = [["ols", 1.0, 0.9, 1.1], ["wls", 1.05, 1.0, 1.1], ["far", 80.0, 70.0, 90.0], ["bare", 1.1, None, None]]
+    methods += [["none", None, None, None], [ATTACK, 1.0, 0.5, 1.5]]
+    behind = {"low": -0.001, "high": 0.004}
+    errors = [{"name": name, "total": 0.03 + 0.001 * k, "behind": behind} for k, (name, *_) in enumerate(methods)]
+    parameters = [{"name": f"p{k}", "unit": "kg", "contradictions": k, "methods": methods} for k in range(14)]
+    parameters.append({"name": "nothing", "unit": "kg", "contradictions": 0, "methods": [["none", None, None, None]]})
+    data = {"chosen": "wls", "errors": errors, "marks": [{"name": "noise", "total": 0.031}], "parameters": parameters}
+    style, script = ("\n".join(map(html.text, names)) for names in (STYLES, ("charts.js", "page.js")))
+    boxes = "".join(f'<div data-chart="{name}" class="forest"></div>' for name in ("errors", "forest", "forest-rest"))
+    path = tmp_path / "compare.html"
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><title>a</title><style>{style}</style><body>{boxes}'
+        f'<script type="application/json" id="compared">{html.embed(data)}</script><script>{script}</script>',
+        encoding="utf-8",
+    )
+    page = Page(browser, path.as_uri(), width=1280)
+    assert page.run("document.querySelectorAll('.panel').length") == 1 + 12 + 15
+    assert page.run("document.querySelectorAll('.failed, img').length") == 0
+    assert page.run("document.querySelector('[data-chart=forest] b').textContent") == "p13"  # contradicted most
+    assert page.run("document.querySelectorAll('[data-chart=forest] .panel:first-child .far').length") == 1
+    assert "no numbers" in page.run("document.querySelector('[data-chart=forest-rest]').textContent")
+    left, top, width, _ = page.place('[data-chart="forest"] svg[role=img]')
+    page.mouse("Moved", left + width / 2, top + 12)
+    assert page.run("document.querySelector('[data-chart=forest] .now').textContent") == "ols: 1, 0.9 to 1.1"
+    assert page.said() == []
+    page.close()
