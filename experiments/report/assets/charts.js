@@ -313,7 +313,7 @@ const Chart = (() => {
     const to = y => row.y.log ? Math.log10(y) : y, [a, b] = whole.map(to), part = tall.map(s => a + s * (b - a));
     const sy = y => bottom - (to(y) - part[0]) / (part[1] - part[0]) * (bottom - top);
     axes(chart, row, area, part.map(v => row.y.log ? 10 ** v : v), xs, sy, last);
-    const size = { x: left, y: top, width: right - left + (spec.right ?? 0), height: bottom - top }; // words may reach into the margin
+    const size = { x: left, y: top, width: right - left + (spec.wide ? spec.right ?? 0 : 0), height: bottom - top }; // words may reach into the margin
     const port = { ...size, viewBox: `${left} ${top} ${size.width} ${size.height}`, class: 'window' };
     const window_ = make('svg', port, svg);
     row.marks.forEach((mark, k) => KINDS[mark.kind].draw(window_, mark, sx, sy, parts[k], area));
