@@ -5,6 +5,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Mapping
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Self
@@ -77,7 +78,7 @@ class LivePage:
         }
         self._data = json.dumps(compact(data), allow_nan=False).encode()
 
-    def answer(self, target: str, headers: Mapping[str, str]) -> tuple[int, str, bytes]:
+    def answer(self, target: str, headers: "Message[str, str]") -> tuple[int, str, bytes]:
         """Answer a request: status, type and content; 403 without the token, from another origin or by another name."""
         asked = urlsplit(target)
         own, query = f"http://{self.host}", parse_qs(asked.query)

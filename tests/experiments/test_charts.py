@@ -19,6 +19,7 @@ from tests.browser import ATTACK, Browser, Page, dirty, in_browser
 from tests.pages import robot_plan
 
 pytestmark = in_browser
+STYLES = ("page.css", "report.css", "compare.css")
 PANELS = '[data-chart="motion"] .panel'
 SPAN = f"""[...document.querySelectorAll('{PANELS}')].map(panel => {{
   const texts = [...panel.querySelectorAll('text.tick[text-anchor=middle]')];
@@ -300,5 +301,54 @@ def test_hostile_data_are_drawn_as_words(browser, plan, tmp_path):
     assert {element.tag.rpartition("}")[2] for element in ET.fromstring(text).iter()} <= {
         "svg", "rect", "line", "path", "text", "circle", "g",
     }  # fmt: skip
+    assert page.said() == []
+    page.close()
+
+
+def luminance(color):
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(scheme):
+    """WCAG 2 asks for a contrast of 4.5 of small text."""
+    root = re.findall(r":root \{(.*?)\}", html.text("page.css"), re.DOTALL)[scheme]
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})\b", root))
+    pairs = [(name, back) for name in ("text", "faint", "accent", "bad") for back in ("card", "back")]
+    pairs += [("good", "good-back"), ("fair", "fair-back"), ("bad", "bad-back"), ("text", "grid")]
+    pairs += [("keep-in", "card"), ("keep-out", "card"), ("limit", "card")]
+    for words, back in pairs:
+        high, low = sorted((luminance(colors[words]), luminance(colors[back])), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (words, back)
+
+
+def test_methods_are_drawn_beside_each_other(browser, tmp_path):
+    """Errors and parameters of compare.html: one method far off, one without intervals, one without a number."""
+    methods = [["ols", 1.0, 0.9, 1.1], ["wls", 1.05, 1.0, 1.1], ["far", 80.0, 70.0, 90.0], ["bare", 1.1, None, None]]
+    methods += [["none", None, None, None], [ATTACK, 1.0, 0.5, 1.5]]
+    behind = {"low": -0.001, "high": 0.004}
+    errors = [{"name": name, "total": 0.03 + 0.001 * k, "behind": behind} for k, (name, *_) in enumerate(methods)]
+    parameters = [{"name": f"p{k}", "unit": "kg", "contradictions": k, "methods": methods} for k in range(14)]
+    parameters.append({"name": "nothing", "unit": "kg", "contradictions": 0, "methods": [["none", None, None, None]]})
+    data = {"chosen": "wls", "errors": errors, "marks": [{"name": "noise", "total": 0.031}], "parameters": parameters}
+    style, script = ("\n".join(map(html.text, names)) for names in (STYLES, ("charts.js", "page.js")))
+    boxes = "".join(f'<div data-chart="{name}" class="forest"></div>' for name in ("errors", "forest", "forest-rest"))
+    path = tmp_path / "compare.html"
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><title>a</title><style>{style}</style><body>{boxes}'
+        f'<script type="application/json" id="compared">{html.embed(data)}</script><script>{script}</script>',
+        encoding="utf-8",
+    )
+    page = Page(browser, path.as_uri(), width=1280)
+    assert page.run("document.querySelectorAll('.panel').length") == 1 + 12 + 15
+    assert page.run("document.querySelectorAll('.failed, img').length") == 0
+    assert page.run("document.querySelector('[data-chart=forest] b').textContent") == "p13"  # contradicted most
+    assert page.run("document.querySelectorAll('[data-chart=forest] .panel:first-child .far').length") == 1
+    assert "no numbers" in page.run("document.querySelector('[data-chart=forest-rest]').textContent")
+    left, top, width, _ = page.place('[data-chart="forest"] svg[role=img]')
+    page.mouse("Moved", left + width / 2, top + 12)
+    assert page.run("document.querySelector('[data-chart=forest] .now').textContent") == "ols: 1, 0.9 to 1.1"
     assert page.said() == []
     page.close()

@@ -313,7 +313,7 @@ const Chart = (() => {
     const to = y => row.y.log ? Math.log10(y) : y, [a, b] = whole.map(to), part = tall.map(s => a + s * (b - a));
     const sy = y => bottom - (to(y) - part[0]) / (part[1] - part[0]) * (bottom - top);
     axes(chart, row, area, part.map(v => row.y.log ? 10 ** v : v), xs, sy, last);
-    const size = { x: left, y: top, width: right - left, height: bottom - top };
+    const size = { x: left, y: top, width: right - left + (spec.wide ? spec.right ?? 0 : 0), height: bottom - top }; // words may reach into the margin
     const port = { ...size, viewBox: `${left} ${top} ${size.width} ${size.height}`, class: 'window' };
     const window_ = make('svg', port, svg);
     row.marks.forEach((mark, k) => KINDS[mark.kind].draw(window_, mark, sx, sy, parts[k], area));
@@ -364,7 +364,7 @@ const Chart = (() => {
       return row.marks.map(mark => KINDS[mark.kind].read(mark, x, level, sx, sy)).filter(Boolean);
     });
     if (!found.length) return;
-    if (!spec.both && chart.at !== null) html('span', '', `${(spec.x.text ?? number)(found[0].x)} ${spec.x.unit ?? ''}`, now);
+    if (!spec.both && !spec.rows[0].y.ticks && chart.at !== null) html('span', '', `${(spec.x.text ?? number)(found[0].x)} ${spec.x.unit ?? ''}`, now);
     found.forEach(({ words, css }) => html('span', css && css.startsWith('k-') ? `key ${css}` : '', words.join(', '), now));
   }
 
@@ -842,7 +842,7 @@ const Charts = (() => {
       const span = reach(rows), taken = rows.find(row => row.taken);
       const bands = taken && finite(taken.low) ? [{ kind: 'shade', from: taken.low, to: taken.high, css: 'band' }] : [];
       const note = n ? { words: n === 1 ? '1 contradiction' : `${n} contradictions`, css: 'care' } : null;
-      return { ...categories(name, unit, span ? rows : [], span ?? [0, 1], 15, { x: { span, count: 3, grid: true, text: x => number(x, 3) }, note }, bands), least: 220 };
+      return { ...categories(name, unit, span ? rows : [], span ?? [0, 1], 15, { x: { span, count: 3, grid: true, text: x => number(x, 3) }, right: 14, note }, bands), least: 220 };
     }));
   }
 
@@ -868,8 +868,8 @@ const Charts = (() => {
   function categories(name, what, rows, span, height, more, marks) {
     const ticks = rows.map((row, k) => [k, row.name.length > 18 ? `${row.name.slice(0, 17)}…` : row.name, row.taken ? 'row-name taken' : 'row-name']);
     const left = 14 + 6.4 * Math.max(3, ...ticks.map(([, words]) => words.length));
-    const y = rows.length ? { span: [rows.length - 0.5, -0.5], ticks } : {};
-    return { name, what, left, wide: true, ...more, rows: [{ height: Math.max(30, height * rows.length), y, marks: [...marks, { kind: 'whiskers', name, rows, reach: span }] }] };
+    const head = marks.some(mark => mark.words) ? 0.8 : 0, y = rows.length ? { span: [rows.length - 0.5, -0.5 - head], ticks } : {};
+    return { name, what, left, wide: true, ...more, rows: [{ height: Math.max(30, height * (rows.length + head)), y, marks: [...marks, { kind: 'whiskers', name, rows, reach: span }] }] };
   }
 
   // As wide as most intervals need: one method far off is drawn at the edge.
