@@ -282,6 +282,7 @@ def host_figures(full: bool) -> list[Figure]:
     return [
         Figure("scale.hosts", float(max(spaces, 1)), "network namespaces; 1: loopback addresses"),
         Figure("scale.hosts_equal", float(sum(equal)), "of a design, rows, a fleet", 3.0, "equal"),
+        *(Figure(f"scale.hosts_equal.{k}", float(x)) for k, x in zip(("design", "rows", "fleet"), equal, strict=True)),
         Figure("scale.hosts_killed", float(made.count("killed")), f"workers, of {kills} tries"),
         Figure("scale.hosts_cut", float(made.count("cut")), "links"),
         Figure("scale.cluster_task_ms", task, "ms a task, on the hosts", 5.0, "at most"),
