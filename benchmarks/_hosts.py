@@ -97,6 +97,7 @@ def _namespaces(stack: ExitStack, tag: str) -> tuple[str, ...]:
         _ip(f"netns add {space}")
         stack.callback(_ip, f"netns del {space}")
         _ip(f"link add {device} type veth peer name {inner}")
+        stack.callback(_ip, f"link del {device}")  # a namespace outlives its name while sockets close
         _ip(f"link set {inner} netns {space}")
         _ip(f"link set {device} master x{tag} up")
         _ip(f"-n {space} addr add {NET}.{k + 2}/24 dev {inner}")

@@ -262,12 +262,12 @@ def _compressing(_: None) -> Callable[[int], tuple[Factors, float]]:
 
 def host_figures(full: bool) -> list[Figure]:
     """Run a design, a fleet and blocks of rows on hosts of which one is killed and another cut, and compare."""
-    problem, kills = six_axis_problem(), 10 if full else 2
+    problem, kills, blocks = six_axis_problem(), 10 if full else 2, 3 if full else 1
     evaluations = KILLED_HOSTS * (8 if full else 1)
     jobs = Job(_summed, None)
     with tempfile.TemporaryDirectory() as place:
         root = make_tree(Path(place) / "line", 12 if full else 4)
-        alone = _searched(problem, evaluations, None), _summed(None)(3), fleet(root, out=Path(place) / "one").rows
+        alone = _searched(problem, evaluations, None), _summed(None)(blocks), fleet(root, out=Path(place) / "one").rows
         for path in root.glob("*/model.json"):
             path.unlink()
         with hosts() as there:
@@ -275,13 +275,14 @@ def host_figures(full: bool) -> list[Figure]:
                 task = task_cost(executor)
                 with _trouble(there, kills, 10.0 if full else 3.0) as made:
                     design = _searched(problem, evaluations, executor)
-                    ((_, rows),) = executor.run(jobs, [3])
+                    ((_, rows),) = executor.run(jobs, [blocks])
             found = fleet(root, out=Path(place) / "two", cluster=there.address).rows
             spaces = len(there.links)
     equal = [np.array_equal(design, alone[0]), np.array_equal(rows, alone[1]), _values(found) == _values(alone[2])]
     return [
         Figure("scale.hosts", float(max(spaces, 1)), "network namespaces; 1: loopback addresses"),
         Figure("scale.hosts_equal", float(sum(equal)), "of a design, rows, a fleet", 3.0, "equal"),
+        *(Figure(f"scale.hosts_equal.{k}", float(x)) for k, x in zip(("design", "rows", "fleet"), equal, strict=True)),
         Figure("scale.hosts_killed", float(made.count("killed")), f"workers, of {kills} tries"),
         Figure("scale.hosts_cut", float(made.count("cut")), "links"),
         Figure("scale.cluster_task_ms", task, "ms a task, on the hosts", 5.0, "at most"),

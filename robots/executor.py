@@ -10,6 +10,7 @@ import os
 import pickle
 import platform
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -467,7 +468,9 @@ def versions() -> dict[str, str]:
 
     llvm: Any = import_module("llvmlite.binding")
     features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:8]
-    blas = sorted({str(one.get("architecture")) for one in threadpool_info() if one.get("user_api") == "blas"})
+    libraries = [one for one in threadpool_info() if one.get("user_api") == "blas"]
+    own = [one for one in libraries if re.search("numpy|scipy", str(one["filepath"]))]  # solvers may load others
+    blas = sorted({str(one.get("architecture")) for one in own or libraries})
     found = {name: version(name) for name in ("excitor", "numpy", "scipy", "numba")}
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     return found | {"processor": f"{llvm.get_host_cpu_name()}-{features} with BLAS for {' and '.join(blas)}"}
