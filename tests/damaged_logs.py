@@ -323,7 +323,7 @@ CASES: Mapping[str, tuple[Write, str]] = {
     "random bytes": (text(np.random.default_rng(0).bytes(100_000)), "is of no known format"),
     "zeros": (text(b"\0" * 1000), "is of no known format"),
     "a pickle": (text(b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05posix"), "is of no known format"),
-    "utf-16": (text(RTDE.encode("utf-16")), "is of no known format"),
+    "utf-16 without its mark": (text(RTDE.encode("utf-16-le")), "is of no known format"),
     "a pipe": (lambda path: os.mkfifo(path), "is a pipe or a device"),
     "a folder": (Path.mkdir, "is of no known format"),
     "not there": (lambda path: None, "does not exist"),
@@ -332,7 +332,7 @@ CASES: Mapping[str, tuple[Write, str]] = {
     # two gigabytes
     "sparse": (sparse(), "is of no known format"),
     "sparse after a table": (sparse(RTDE.encode()), "no text: it contains zero bytes"),
-    "sparse after a long table": (sparse(RTDE.encode() + b"1,2,3\n" * 20_000), "turns into zero bytes"),
+    "sparse after a long table": (sparse(RTDE.encode() + b"1,2,3\n" * 20_000), "GB that are read as a whole"),
     "sparse MATLAB": (sparse(mat5()), "that are read as a whole; cut the log into runs"),
     "sparse HDF5": (sparse(b"\x89HDF\r\n\x1a\n"), "is damaged"),
     "sparse archive": (sparse(b"PK\x03\x04" + b"\0" * 26 + b"t.npy"), "is a damaged archive"),
@@ -372,7 +372,10 @@ CASES: Mapping[str, tuple[Write, str]] = {
         text(SCOPE.replace("5\t5\t5\t5", "5\t \t5\t5")),
         "row 10: a has a time without a value",
     ),
-    "export without time": (text(SCOPE.replace("Name\ta", "Names\ta")), "is of no known format|expected|no block"),
+    "export without time": (
+        text(SCOPE.replace("Name\ta", "Names\ta")),
+        "is of no known format|expected|no block|two channels",
+    ),
     # traces
     "trace without data": (text(DAT), "x.r64: does not exist"),
     "trace with a link outside": (outside, "x.r64 leads out of the folder of the log"),
@@ -501,7 +504,7 @@ def _ways(reader: str, seed: Callable[[Path], None]) -> Iterator[Malformed]:
     yield of("a pipe", _pipe)
     yield of("a link to a folder", _linked)
     if text:
-        yield of("UTF-16", lambda log: log.write_bytes(log.read_text("latin-1").encode("utf-16")))
+        yield of("UTF-16", lambda log: log.write_bytes(log.read_text("latin-1").encode("utf-16")), legible=True)
         yield of("ten million columns", _wide)
         yield of("an endless last line", _endless)
     beside = [way for way in (_data_elsewhere,) if reader == "kuka_trace"]

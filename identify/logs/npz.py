@@ -1,5 +1,6 @@
 """numpy's .npz archives: arrays of numbers only; objects that could run code, and nested archives, are refused."""
 
+import atexit
 import os
 import shutil
 import struct
@@ -69,18 +70,33 @@ def stored_rows(path: Path, least: int = 0) -> dict[str, FloatArray]:
     Compressed ones are unpacked into a temporary file. What is unusual is left to `read`, which says what is wrong.
     """
     key = str(path.resolve()), path.stat().st_mtime_ns, path.stat().st_size
-    if key not in _mapped:
-        _mapped.clear()
-        _mapped[key] = _stored(path) or _unpacked(path, least)
-    return _mapped[key]
+    found = _stored(path)  # mapped anew each time: pages that were read stay in memory as long as their map
+    if found:
+        return found
+    if key not in _spools:
+        _close()
+        _spools[key] = _unpacked(path, least)
+    spool, places = _spools[key]
+    return {name: np.memmap(spool, dtype, "r", at, shape, order) for name, (dtype, at, shape, order) in places.items()}
 
 
-_mapped: dict[tuple[str, int, int], dict[str, FloatArray]] = {}  # of the last archive
+Place = tuple["np.dtype[Any]", int, tuple[int, ...], Literal["F", "C"]]  # of an array: type, first byte, shape, order
+Spool = tuple[IO[bytes], dict[str, Place]]
+_spools: dict[tuple[str, int, int], Spool] = {}  # what the last compressed archive was unpacked to
 
 
-def _unpacked(path: Path, least: int) -> dict[str, FloatArray]:
+def _close() -> None:
+    for spool, _ in _spools.values():
+        spool.close()
+    _spools.clear()
+
+
+atexit.register(_close)
+
+
+def _unpacked(path: Path, least: int) -> Spool:
     """Unpack the compressed arrays of an archive into a temporary file without a name, block by block."""
-    found: dict[str, FloatArray] = {}
+    spool, found = tempfile.TemporaryFile(), dict[str, Place]()  # noqa: SIM115 (it is read from later)
     try:
         with zipfile.ZipFile(path) as archive:
             headed = [(member, _header(archive, member)) for member in archive.infolist()[: _MOST + 1]]
@@ -88,32 +104,28 @@ def _unpacked(path: Path, least: int) -> dict[str, FloatArray]:
             sizes = [prod(shape) * dtype.itemsize for shape, _, dtype in heads]
             rows = {shape[0] for shape, _, _ in heads}
             if len(rows) != 1 or max(rows) < least or sum(sizes) > LARGEST_BINARY:
-                return {}
+                return spool, {}
             if not all(0 < one.file_size - size < HEAD for one, size in zip(members, sizes, strict=True)):
-                return {}
+                return spool, {}
             if any(dtype.kind not in "fiub" or len(shape) not in (1, 2) for shape, _, dtype in heads):
-                return {}
+                return spool, {}
             if 1.1 * sum(sizes) > shutil.disk_usage(tempfile.gettempdir()).free:
                 sentence = f"unpacks to {sum(sizes) / 1e9:.2g} GB, more than is free in {tempfile.gettempdir()}"
                 raise InvalidLog(path, f"{sentence}; save it by numpy.savez, or set TMPDIR to a larger disk")
-            with tempfile.TemporaryFile() as spool:
-                for member, (shape, columns_first, dtype), size in zip(members, heads, sizes, strict=True):
-                    begin = spool.tell()
-                    with archive.open(member) as file:
-                        file.read(member.file_size - size)
-                        shutil.copyfileobj(file, spool, 1 << 22)
-                    if spool.tell() - begin != size:
-                        return {}
-                    spool.flush()
-                    order: Literal["F", "C"] = "F" if columns_first else "C"
-                    name = member.filename.removesuffix(".npy")
-                    found[name] = np.memmap(spool, dtype, "r", begin, shape, order)
-                    spool.seek(begin + size)
+            for member, (shape, columns_first, dtype), size in zip(members, heads, sizes, strict=True):
+                begin = spool.tell()
+                with archive.open(member) as file:
+                    file.read(member.file_size - size)
+                    shutil.copyfileobj(file, spool, 1 << 22)
+                if spool.tell() - begin != size:
+                    return spool, {}
+                found[member.filename.removesuffix(".npy")] = dtype, begin, shape, "F" if columns_first else "C"
+            spool.flush()
     except InvalidLog:
         raise
     except Exception:  # bytes of strangers
-        return {}
-    return found
+        return spool, {}
+    return spool, found
 
 
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, "np.dtype[Any]"]:

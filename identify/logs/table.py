@@ -96,7 +96,7 @@ def find_dialect(lines: list[str]) -> Dialect:
     return Dialect(",", False) if all("," in line for line in lines) else Dialect(None, False)
 
 
-def table_top(lines: Sequence[str]) -> tuple[int, int]:
+def table_top(lines: list[str]) -> tuple[int, int]:
     """Find the line of a table's headings, and its first row, among its first lines that are not blank.
 
     They are the first two, unless those do not fit together and later lines do: a block of other text stands above, or
