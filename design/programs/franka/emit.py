@@ -39,7 +39,7 @@ def limits(plan: Plan) -> Iterator[LimitLine]:
         worst = {name: np.maximum(worst[name], made[name].max(axis=0)) for name in names}
     for name in names:
         for j, joint in enumerate(robot.joint_names):
-            x, known = float(worst[name][j]), match is not None
+            x, known = float(worst[name][j]), bool(match)
             state = "unknown" if not known else "holds" if x <= share else "exceeded"
             yield LimitLine(
                 (f"libfranka {name}", j), f"libfranka {name} {joint}", "of its limit", x, share if known else np.inf,
