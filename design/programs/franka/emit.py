@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.programs.facts import RATES, LimitLine, motions_of
+from excitor.design.programs.facts import RATES, LimitLine, State, motions_of
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import file_text, stated
@@ -40,7 +40,7 @@ def limits(plan: Plan) -> Iterator[LimitLine]:
     for name in names:
         for j, joint in enumerate(robot.joint_names):
             x, known = float(worst[name][j]), bool(match)
-            state = "unknown" if not known else "holds" if x <= share else "exceeded"
+            state: State = "unknown" if not known else "holds" if x <= share else "exceeded"
             yield LimitLine(
                 (f"libfranka {name}", j), f"libfranka {name} {joint}", "of its limit", x, share if known else np.inf,
                 state, share - x if known else np.inf,
