@@ -416,8 +416,8 @@ def _speeds(made: "Package") -> str:
     heads = ["program", *(f"{name}/s" for name in _axis_names_of_joints(known[0].plan)), "tool mm/s", "swept x y z mm"]
     sentence = (
         "Peaks of each program, ways from and to home included. The box encloses every volume of the robot that the "
-        "plan knows, in its base frame: cables, and what the plan was not told, are outside. The drawing shows the volumes "
-        "of the runs at some poses, with the base at the cross."
+        "plan knows, in its base frame: cables, and what the plan was not told, are outside. The drawing shows the "
+        "volumes of the runs at some poses, with the base at the cross."
     )
     picture = [] if known[0].facts is None or known[0].facts.swept is None else ["", f"![swept space]({DRAWING})"]
     return "\n".join(["## How fast, and through which space", "", sentence, "", *_table(heads, rows), *picture])

@@ -246,12 +246,12 @@ def aborts(
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
     for k, event in enumerate(_outside(plan, target, moments, np.random.default_rng(moments))):
-        unit = watched[event.name].unit
-        what = f"where {event.name} is {event.value:g} {unit}, {event.after:.3f} s into {event.stretch}"
-        passing = (*_passing(event, watched[event.name]),) if k % 2 or not moments else ()
+        condition = watched[event.name]
+        what = f"where {event.name} is {event.value:g} {condition.unit}, {event.after:.3f} s into {event.stretch}"
+        passing = (*_passing(event, condition),) if k % 2 or not moments else ()
         what += ", and good again soon" if passing else ""
         try:
-            execution = executor.execute(files, name, replace(machine, events=(*machine.events, event, *passing)))
+            execution = executor.execute(files, name, replace(machine, events=(event, *passing)))
         except ProgramError as error:
             yield f"{what}, the program fails rather than stops: {error}"
             continue
@@ -281,8 +281,9 @@ def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator)
             yield Event(key, values[-1], fast)
         if not moments and out is not None:
             yield Event(key, values[-1], out, "out")
-        if not moments and len(values) > 1 and plan.body.duration > each.within + 1.0:
-            yield Event(key, values[0])
+        latest = plan.body.duration - each.within - 1.0
+        if not moments and len(values) > 1 and latest > 0.0:
+            yield Event(key, values[0], min(fast, latest))
         for k in range(moments):
             stretch = stretches[int(rng.integers(len(stretches)))]
             latest = each.within + 0.4 if values[k % len(values)] == each.sides[1] else 2.0 * DETECTION
@@ -358,7 +359,7 @@ def _slowing(
         began = min(began, at) if fell else began
         pace = 1.0 if held and at <= after + within else min(new, 1.0)
     slowed = late + after - began
-    if not held and slowed > (1.0 + UNEVEN) * most / share + 2.0 * float(gaps.max()):
+    if not held and slowed > most / share + 2.0 * float(gaps.max()):
         yield f"it slows down for {slowed:.3f} s, stated is a stop of {most:.3g} s"
     last_speed = float((np.abs(np.diff(q[-3:], axis=0)).max(axis=1) / gaps[-2:]).max())
     if last_speed > max(RESTING, 0.005 * float(speeds.max())):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.programs.facts import RATES, LimitLine, motions_of
+from excitor.design.programs.facts import RATES, LimitLine, State, motions_of
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import file_text, stated
@@ -39,8 +39,8 @@ def limits(plan: Plan) -> Iterator[LimitLine]:
         worst = {name: np.maximum(worst[name], made[name].max(axis=0)) for name in names}
     for name in names:
         for j, joint in enumerate(robot.joint_names):
-            x, known = float(worst[name][j]), match is not None
-            state = "unknown" if not known else "holds" if x <= share else "exceeded"
+            x, known = float(worst[name][j]), bool(match)
+            state: State = "unknown" if not known else "holds" if x <= share else "exceeded"
             yield LimitLine(
                 (f"libfranka {name}", j), f"libfranka {name} {joint}", "of its limit", x, share if known else np.inf,
                 state, share - x if known else np.inf,

@@ -175,9 +175,7 @@ class Controller:
         def enable(B: Frame) -> None:
             axis = self.of(B[3])
             if B[0] and B[2] != ABSOLUTE:
-                raise ProgramError(
-                    "PLC", None, "external set points need an absolute position"
-                )
+                raise ProgramError("PLC", None, "external set points need an absolute position")
             if edge(B) and axis.ready:
                 self._switch(axis, True)
             B[4] = B[5] = axis.external

@@ -21,6 +21,9 @@ class Recorder:
     def override(self):
         return 100.0
 
+    def carry(self, mass):
+        pass
+
     def automatic(self):
         return True
 
