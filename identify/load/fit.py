@@ -267,8 +267,8 @@ def found_losses(estimate: LoadEstimate) -> tuple[bool, str]:
 def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Covariances of θ from the residuals, and from the uncertainty of current laws and, where it stays, the arm.
 
-    The former is `_noise_covariance`; the latter (A⁻¹ Jᵀ J_arm)(…)ᵀ with A = JᵀJ, as least squares takes an error of the arm for one of
-    the load.
+    The former is `_noise_covariance`; the latter (A⁻¹ Jᵀ J_arm)(…)ᵀ with A = JᵀJ, as least squares takes an error of
+    the arm for one of the load.
     """
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
