@@ -548,7 +548,8 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     except InvalidRobot as error:
         raise InvalidCampaign(path, list(error.problems)) from None
     except ValidationError as error:
-        raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)), Campaign)) from None
+        problems = sentences(list(error.errors(include_url=False)), Campaign)
+        raise InvalidCampaign(path, [REMEDIES.get(problem, problem) for problem in problems]) from None
     except (ValueError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
     mend(folder, folder / "programs", folder / "logs", folder / "exports")
@@ -722,6 +723,9 @@ def _program_problems(folder: Path, k: int, program: str) -> list[str]:
     return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
 
 
+REMEDIES = {
+    "payload.mass: is missing": "payload.mass: is missing; state in kg what the load weighs, such as mass = 4.5"
+}
 WEIGH = "weigh the body that the loaded runs carry, and state its mass in kg: [payload] mass = …"
 
 

@@ -189,7 +189,7 @@ def check_load(campaign: OpenCampaign) -> None:
         raise _refused(campaign, 'gains.known: is "all", but [payload] states no inertia')
     odd = [one.sentence for one in suspicions(loaded(campaign.robot, payload)) if one.where == "payload"]
     if odd and payload.mass > 100.0:
-        raise _refused(campaign, f"payload.mass: {odd[0]}{_in_grams(payload.mass)}")
+        raise _refused(campaign, f"payload.mass: {odd[0]}")
 
 
 def _in_grams(mass: float) -> str:

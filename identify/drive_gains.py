@@ -621,7 +621,10 @@ def _check(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law]) -> None:
             "repeat a run with a weighed body"
         )
     if all(run.load is not None for run in runs):
-        sentence = "every run carries the load, which then regroups with the link that holds it; add a run without it"
+        sentence = (
+            "every run carries the load, which then regroups with the link that holds it; add a run without it, and "
+            "state loaded = false in its [[run]]"
+        )
         raise ValueError(sentence)
     for run in runs:
         if run.motion.q.shape[1] != robot.n_joints:

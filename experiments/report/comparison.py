@@ -187,6 +187,7 @@ def method_data(
 def recursions_data(compared: compare.Comparison) -> list[dict[str, Any]]:
     """Write estimates and eigenvalues of P over time, of each of the five schemes that was asked for."""
     found = [(one.method, one.recursion) for one in compared.answers if one.recursion is not None]
+    order: dict[str, int] = {kind: k for k, kind in enumerate(KINDS)}
     schemes = [("dynamic" if method == "rls" else method, method, history) for method, history in found]
     return [
         {
@@ -198,7 +199,7 @@ def recursions_data(compared: compare.Comparison) -> list[dict[str, Any]]:
             "values": rounded(history.values),
             "eigenvalues": rounded(history.eigenvalues),
         }
-        for scheme, method, history in sorted(schemes, key=lambda entry: list(KINDS).index(entry[0]))
+        for scheme, method, history in sorted(schemes, key=lambda entry: order[entry[0]])
     ]
 
 

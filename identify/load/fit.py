@@ -19,7 +19,7 @@ import scipy.stats
 
 from excitor.identify.diagnose import Finding, several
 from excitor.identify.estimate import Estimate, compress, ols, triangle
-from excitor.identify.intervals import WhitenedSystem, spectral_covariance
+from excitor.identify.intervals import WhitenedSystem, spectral_covariance, whiteness
 from excitor.identify.load.equations import (
     LOAD_NAMES,
     Equations,
@@ -267,9 +267,8 @@ def found_losses(estimate: LoadEstimate) -> tuple[bool, str]:
 def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Covariances of θ from the residuals, and from the uncertainty of current laws and, where it stays, the arm.
 
-    The former by the residuals' densities, axis by axis and band by band (`spectral_covariance`), with the arm's prior
-    as it stands; the latter (A⁻¹ Jᵀ J_arm)(…)ᵀ with A = JᵀJ, as least squares takes an error of the arm for one of
-    the load.
+    The former is `_noise_covariance`; the latter (A⁻¹ Jᵀ J_arm)(…)ᵀ with A = JᵀJ, as least squares takes an error of
+    the arm for one of the load.
     """
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
@@ -277,10 +276,7 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
     if undetermined := undetermined_names(R, system.unknowns.names):
         raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
     data = J[:n_rows]
-    believed = J[n_rows:].T @ J[n_rows:]
-    weighted = WhitenedSystem(scipy.linalg.solve_triangular(R, data.T, trans="T").T, R, r[:n_rows])
-    noise = spectral_covariance(labelled(system, data, r[:n_rows]), weighted)
-    noise += _solve_gram(R, _solve_gram(R, believed).T)
+    noise = _noise_covariance(system, r, J, R)
     arm = np.zeros((n, n))
     if not system.task.learn_arm and system.arm_root.shape[1]:
         taken = _solve_gram(R, data.T @ (arm_slope(system, theta) / system.sigma[:, None]))
@@ -296,6 +292,25 @@ def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, Float
         taken = _solve_gram(R, data.T @ (by_motor * laws))
         arm += taken @ taken.T
     return 0.5 * (noise + noise.T), arm
+
+
+def _noise_covariance(system: Equations, r: FloatArray, J: FloatArray, R: FloatArray) -> FloatArray:
+    """A⁻¹ M A⁻¹ by the residuals' densities, axis by axis and band by band, with the arm's prior as it stands.
+
+    Where the number of independent residuals alone, M = Σ_axes s² f A_axis, gives a larger deviation, it counts.
+    """
+    n, n_rows = J.shape[1], len(system)
+    data, left = J[:n_rows], r[:n_rows]
+    believed = J[n_rows:].T @ J[n_rows:]
+    linear, pooled = labelled(system, data, left), believed.copy()
+    for entry in whiteness(linear, left):
+        rows = system.axis == system.task.robot.joint_names.index(entry.joint)
+        variance = float(np.mean(left[rows] ** 2)) * n_rows / max(n_rows - n, 1)
+        pooled += variance * entry.inflation * (data[rows].T @ data[rows])
+    weighted = WhitenedSystem(scipy.linalg.solve_triangular(R, data.T, trans="T").T, R, left)
+    noise = spectral_covariance(linear, weighted) + _solve_gram(R, _solve_gram(R, believed).T)
+    grown = np.sqrt(np.maximum(np.diag(_solve_gram(R, _solve_gram(R, pooled).T)) / np.diag(noise), 1.0))
+    return np.asarray(noise * np.outer(grown, grown))
 
 
 def labelled(system: Equations, J: FloatArray, y: FloatArray) -> Regression:

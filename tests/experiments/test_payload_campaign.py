@@ -1,5 +1,6 @@
 """A payload campaign: how it begins, its runs, its arm, its ratings, and the chain against a load unlike the guess."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks import _loads
 from excitor.experiments.campaign import Arm, InvalidCampaign, PayloadRating, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.init import begin
@@ -26,6 +28,7 @@ from excitor.experiments.payload import (
 from excitor.experiments.plan import forecast_load, planned_runs, wrist_and_elbow
 from excitor.experiments.report.payload import load_page
 from excitor.experiments.setup import arm_of_model, doubted_arm, set_up
+from excitor.experiments.status import status
 from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
 from excitor.identify.load.equations import exact_arm, load_task
 from excitor.identify.load.fit import center_values, identify_load, reweighed
@@ -218,6 +221,67 @@ def test_an_arm_of_an_earlier_campaign_has_its_torques_and_their_doubt(tmp_path,
     np.testing.assert_allclose(told, np.sqrt(np.einsum("ij,jk,ik->i", Y, doubt.covariance, Y)), rtol=1e-6)
     rotor = layout(robot).index("Ia2")  # regrouped with a link: the split is the prior's, or the earlier model's
     assert arm.chi[rotor] == pytest.approx(chi[rotor] if whole else robot.chi[rotor])
+
+
+def test_a_load_is_stale_when_the_arms_model_has_changed(tmp_path):
+    (tmp_path / "arm").mkdir()
+    prior = tmp_path / "arm/model.json"
+    prior.write_text("{}", "utf-8")
+    begin(tmp_path / "load", "ur10", "payload", prior)
+    digest = hashlib.sha256(prior.read_bytes()).hexdigest()
+    made = {"provenance": {"sha256": {}, "prior_sha256": digest}}
+    (tmp_path / "load/model.json").write_text(json.dumps(made), "utf-8")
+
+    def state():
+        return next(stage for stage in status(tmp_path / "load") if stage.name == "model.json")
+
+    assert state().state == "up to date"
+    prior.write_text("{ }", "utf-8")
+    assert (state().state, state().reason) == ("stale", "model.json of the arm changed since")
+
+
+@pytest.mark.slow
+def test_a_load_alone_is_weighed_with_the_arm_of_an_earlier_campaign(tmp_path):
+    """MuJoCo's torques of an arm unlike its file: identified from its own campaign, then the prior of the load's."""
+    pytest.importorskip("mujoco", reason="mujoco is not installed: pip install 'excitor[mujoco]'")
+    robot, rng = load("ur10"), np.random.default_rng(5)
+    chi, carried = _loads.drawn(robot, rng), _loads.body(6.0, rng)
+    loaded = chi.copy()
+    loaded[layout(robot).link(robot.tool.link)] += carried
+    time = np.arange(0.0, 20.0, 0.01)[:, None]
+    w = 0.1 * np.pi * np.arange(1, 7)
+    for task, links in (("arm", chi), ("payload", loaded)):
+        folder = tmp_path / task
+        folder.mkdir()
+        text = [f'robot = "ur10"\ntask = "{task}"\n[log]\ntime = "t"\n']
+        if task == "payload":
+            text.insert(0, 'prior = "../arm/model.json"\n')
+        for kind, side, unit, x in (("position", "joint", "rad", "q"), ("torque", "motor", "N m", "m")):
+            columns = [f"{x}{j}" for j in range(6)]
+            text.append(f'[[log.signals]]\nkind = "{kind}"\nside = "{side}"\nunit = "{unit}"\ncolumns = {columns}\n')
+        for k, name in enumerate(("a", "b", "c")):
+            a, b = 0.35 * rng.normal(size=(2, 6, 6))
+            s, c = np.sin(time * w), np.cos(time * w)
+            q, dq = s @ a + c @ b + [0, -1.2, 1.0, 0.3, 0.5, 0], (c * w) @ a - (s * w) @ b
+            moves = q, dq, -(s * w**2) @ a - (c * w**2) @ b
+            if task == "payload":
+                moves = _loads.motion(robot, (2, 3, 4, 5), rng)
+            tau = _loads.driven(robot, links, np.ones(6), moves)
+            tau += 0.02 * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=tau.shape)
+            head = ",".join(["t", *(f"q{j}" for j in range(6)), *(f"m{j}" for j in range(6))])
+            rows = np.column_stack([time, moves[0] + rng.normal(scale=2e-6, size=tau.shape), tau])
+            np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header=head, comments="", fmt="%.9g")
+            own = "loaded = true\n" if task == "payload" else 'role = "validate"\n' * (k == 2)
+            text.append(f'[[run]]\nname = "{name}"\nlog = "{name}.csv"\n{own}')
+        (folder / "campaign.toml").write_text("".join(text), "utf-8")
+        told = CliRunner().invoke(app, ["identify", str(folder)])
+        assert told.exit_code == 0, told.output
+    answer = json.loads((tmp_path / "payload/model.json").read_text("utf-8"))
+    assert "as ../arm/model.json has it" in answer["arm"]["source"]
+    found = answer["load"]["at_center"]
+    for row, true in zip(found[:4], center_values(carried)[:4], strict=True):
+        assert abs(row["value"] - true) < 4.0 * row["sigma"], row
+    assert abs(found[0]["value"] / carried[9] - 1.0) < 0.01
 
 
 def test_a_stated_doubt_is_that_of_masses_centres_and_inertias():

@@ -338,6 +338,40 @@ def test_bare_runs_make_up_for_an_arm_that_is_not_known_well(kr150):
     assert again.load.mass == pytest.approx(both.load.mass, abs=0.3)
 
 
+def test_rows_are_weighted_run_by_run_and_slow_errors_widen_intervals(ur10_runs):
+    """With the load on torques are larger, and so are their errors; slow ones count in what rests on means."""
+    robot, phi, runs = ur10_runs
+    task = load_task(robot, runs, efficiency=np.ones(6))
+    rng = np.random.default_rng(5)
+    noisy = [(2.0 if run.loaded else 0.5) * rng.normal(size=run.tau.shape) for run in runs]
+    quiet = [replace(run, tau=run.tau + noise) for run, noise in zip(runs, noisy, strict=True)]
+    first = identify_load(task, quiet)
+    sigma = {run.run: run.sigma[2] for run in reweighed(quiet, first)}
+    assert [sigma[run.run] for run in runs] == pytest.approx([0.5, 2.0, 2.0, 0.5], rel=0.1)
+    white = identify_load(task, reweighed(quiet, first))
+    assert white.load.sigma[0] > 1.2 * first.load.sigma[0]  # which takes bare runs' small errors for the load's
+    assert abs(white.load.mass - phi[9]) < 4.0 * white.load.sigma[0]
+    slow = [replace(run, tau=run.tau + drifting(run.tau.shape, rng)) for run in quiet]
+    coloured = identify_load(task, reweighed(slow, identify_load(task, slow)))
+    assert coloured.load.sigma[0] > 2.0 * white.load.sigma[0]
+    assert abs(coloured.load.mass - phi[9]) < 4.0 * coloured.load.sigma[0]
+
+
+@pytest.fixture
+def ur10_runs():
+    robot, phi = with_known_drives("ur10"), body("ur10")
+    return robot, phi, [run_of(robot, phi * on, R=np.ones(6), run=f"{k}", loaded=on) for k, on in enumerate(abba())]
+
+
+def drifting(shape, rng):
+    """Draw errors correlated over 50 samples, of standard deviation 1."""
+    e = rng.normal(size=shape)
+    x = np.zeros(shape)
+    for k in range(1, len(x)):
+        x[k] = 0.98 * x[k - 1] + 0.2 * e[k]
+    return x
+
+
 def test_order_of_runs_beats_drift(kr150):
     """What drifts steadily goes into the load when all bare runs come first, and not when they are at either end."""
     phi = body("kr150")
