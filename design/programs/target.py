@@ -25,8 +25,6 @@ from excitor.robots.robot import ControllerAxes, Robot
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from excitor.design.programs.facts import LimitLine
-
 # evaluated at servo rate; time-stamped table; way-points, time only approximate; torques, which nothing leads anywhere
 # unverified: nothing runs its programs before they are loaded
 Timing = Literal["A", "B", "C", "unverified motion", "unverified"]
@@ -115,7 +113,7 @@ class Target:
     manual: bool = False  # whether its controller has a manual reduced mode, in which that program must run
     conditions: Mapping[str, Condition] = field(default_factory=dict)  # with thresholds of their own, or kept in motion
     settings: Mapping[str, Any] = field(default_factory=dict)  # what shapes the motion beside it; executors hold it
-    limits: Callable[["Plan"], Iterable["LimitLine"]] | None = None  # that the controller itself enforces
+    limits: Callable[[Plan], Iterable[Any]] | None = None  # `LimitLine`s that the controller itself enforces
     stop_braking: float = 0.0  # rad/s2: longer, where the fastest joint would otherwise slow down by more; 0: never
 
     def condition(self, name: str) -> Condition:
