@@ -479,7 +479,10 @@ class Objective:
         self.share = problem.share * problem.n_period / n
         grid = problem.excitation.grid(n)
         self.basis = np.array([waves(problem.excitation, grid, order) for order in range(3)])
-        steps = fidelity.width * problem.rates[0] * problem.excitation.omega * _USUAL
+        omega = problem.excitation.omega
+        waves_alone = (problem.amplitude * np.tile(problem.excitation.harmonics, 2) * omega).max(axis=1)
+        fastest = np.where(np.isfinite(problem.rates[0]), problem.rates[0], waves_alone)
+        steps = fidelity.width * fastest * omega * _USUAL
         model = smoothed(problem.model, steps * problem.excitation.period / n)
         self.items, self.every = searched(problem), max(1, round(1.0 / fidelity.samples))
         self.model, self.direct = model, None

@@ -116,6 +116,21 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
             assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4, abs=1e-5)
 
 
+def test_signs_have_a_width_where_no_speed_is_limited(problem):
+    limits = replace(problem.constraints.limits, velocity=np.full(6, np.inf))
+    constraints = Constraints(limits, np.full(6, np.inf))
+    posed = build_problem(
+        problem.robot, problem.excitation, constraints=constraints, criterion=problem.criterion, model=problem.model
+    )
+    objective = problem_file.Objective(posed, SCREEN)
+    widths = [term.width for term in objective.model.robot.drive.friction if term.width]
+    assert widths
+    assert np.isfinite(widths).all()
+    J, slope = objective(np.random.default_rng(0).uniform(-0.5, 0.5, posed.n_design), np.zeros(len(posed.names)))
+    assert np.isfinite(J)
+    assert np.isfinite(slope).all()
+
+
 def test_the_repair_of_a_descent_is_that_of_decoding(problem):
     X = np.random.default_rng(5).uniform(-1.5, 1.5, (5, problem.n_design))
     candidates = decode(problem, X)
