@@ -19,7 +19,7 @@ from excitor.robots.dynamics import rigid_torque
 from excitor.robots.files.presets import Match, compare, find, presets
 from excitor.robots.robot import Robot
 
-_RECORD: dict[str, Any] = tomllib.loads(file_text("franka/targets.toml"))["libfranka"]
+_RECORD: dict[str, Any] = tomllib.loads(file_text("franka/limits.toml"))
 _MODELS = ("panda", "fr3")
 
 
