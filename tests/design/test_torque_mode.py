@@ -157,7 +157,8 @@ def test_repair_finds_feasible_starts(problem):
     assert before.mean() < 0.3
     assert after.mean() > 0.9
     assert np.isfinite(made.value[after]).all()
-    assert np.array_equal(problem.evaluate(repaired).value, made.value)
+    # All are simulated at once, and what was repaired before in smaller batches: sums of other lengths round otherwise.
+    assert problem.evaluate(repaired).value == pytest.approx(made.value, rel=1e-6)
 
 
 def test_violations_are_named_and_are_what_they_say(problem, robot):

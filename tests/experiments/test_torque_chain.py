@@ -79,7 +79,8 @@ def test_searches_count_robots_that_the_prior_moves_further(problem):
     speeds = np.array([row.kind == "velocity" for row in problem.rows])
     assert (together.g >= alone.g - 1e-9).all()
     assert (together.g > alone.g + 1e-3)[:, speeds].any()
-    assert np.array_equal(together.g[:, ~speeds][:, -3:], alone.g[:, ~speeds][:, -3:])
+    # Sums over batches of other sizes round otherwise.
+    assert together.g[:, ~speeds][:, -3:] == pytest.approx(alone.g[:, ~speeds][:, -3:], rel=1e-9)
 
 
 def test_a_home_that_does_not_hang_is_refused_with_one_that_does(tmp_path):

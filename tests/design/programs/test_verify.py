@@ -160,7 +160,8 @@ LATEST = (DETECTION + LATER + 0.5) / SLOWED
         ({}, ""),
         ({"silent": True}, "the program goes on"),
         ({"home": True}, "still moves the robot home"),
-        ({"pace": creeps(LATEST - 0.008), "late": 2.0}, ""),
+        ({"pace": creeps(1.2), "late": 2.0}, ""),
+        ({"pace": creeps(1.24), "late": 2.0}, "it slows down for 1.0"),
         ({"pace": creeps(LATEST + 0.008), "late": 2.0}, "the robot moves on for 1.7"),
         ({"pace": lambda s: np.clip(1.0 - 4.0 * s, 0.0, 1.0)}, "passes 0.123 s of its path before it stops"),
         ({"off": 0.5e-4}, ""),
@@ -181,8 +182,7 @@ def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
 def test_an_abort_is_run_into_and_each_failure_reported(plan):
     target = replace(TARGET, conditions=WATCHES, stop_s=0.5)
     problems = verify(plan, target, Player(plan), files={}, name="run", judge=Judge()).problems
-    assert problems[-1].startswith("where override is 50 %")
-    assert problems[-1].endswith("the program goes on")
+    assert any(one.startswith("where override is 50 %") and one.endswith("the program goes on") for one in problems)
 
 
 @pytest.mark.parametrize(
