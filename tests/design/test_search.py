@@ -225,6 +225,7 @@ def two():
         yield executor
 
 
+@pytest.mark.slow
 def test_workers_find_what_one_process_finds_and_go_on_from_its_checkpoints(problem_of, two):
     """Stages by one process or by two, in any order, with a worker killed on the way."""
     small = problem_of("rotradi", scene=False, ramp=0.0)
@@ -257,6 +258,7 @@ def dying(_):
     os._exit(3)
 
 
+@pytest.mark.slow
 def test_a_descent_that_kills_its_workers_ends_in_a_sentence(problem_of, two, monkeypatch):
     monkeypatch.setattr("excitor.design.search._descending", dying)
     monkeypatch.setattr("excitor.robots.executor.RETRIES", 0)
@@ -265,6 +267,7 @@ def test_a_descent_that_kills_its_workers_ends_in_a_sentence(problem_of, two, mo
         solve(small, Budget(evaluations=6000), executor=two)
 
 
+@pytest.mark.slow
 def test_a_long_search_has_islands_that_come_together(monkeypatch):
     monkeypatch.setattr(search_file, "_LONG", 0.1)
     monkeypatch.setattr(search_file, "_ISLAND_SECONDS", 0.2)
@@ -285,6 +288,7 @@ def test_a_long_search_has_islands_that_come_together(monkeypatch):
     assert same(run_search(search, states[2]), whole)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_with_the_best_so_far(problem):
     calls = []
 

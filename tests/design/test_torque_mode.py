@@ -221,6 +221,7 @@ def test_a_search_keeps_every_limit_on_a_ten_times_finer_grid(problem, robot, fo
     assert (np.abs(runs.tau[0].T) <= limits.torque).all()
 
 
+@pytest.mark.slow
 def test_a_search_improves_on_its_start(found):
     best = found.history[:, 1]
     assert (best[1:] <= best[:-1]).all()
@@ -238,6 +239,7 @@ def test_the_same_seed_and_budget_give_the_same_bits(problem, found):
     assert not np.array_equal(other.candidates.swing, found.candidates.swing)
 
 
+@pytest.mark.slow
 def test_a_search_in_parts_finds_the_same(problem):
     """A state of one stage is all that the next one needs."""
     search, kept = Search(problem, Budget(evaluations=200), 5), []
@@ -273,6 +275,7 @@ def condition_of(problem, run):
     return condition_number(stack(regressor(robot, simulated_motion(run, CONDITION_SAMPLES))[:, :, problem.columns]))
 
 
+@pytest.mark.slow
 def test_a_certified_run_is_its_simulation(problem, trajectory, certified):
     """The run passes what the certificate simulated, and is smooth enough between: slopes are those of the motion."""
     run, excitation = certified[0], problem.excitation

@@ -23,6 +23,7 @@ def command(*arguments):
     return done
 
 
+@pytest.mark.slow
 def test_design_writes_the_same_bytes(tmp_path):
     by_method, by_verb = tmp_path / "a" / "cell", tmp_path / "b" / "cell"
     for folder in (by_method, by_verb):

@@ -23,6 +23,7 @@ def test_wrong_programs_are_noticed(folder, name):
     assert all(noticed for _, noticed in found), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["csv", "val3", pytest.param("urscript", marks=pytest.mark.slow)])
 def test_a_wrong_emission_is_noticed(folder, name):
     robot = "iiwa" if registry.target(name).joints == 7 else "tx40"

@@ -76,6 +76,7 @@ def pair(compared):
 # --- the numbers
 
 
+@pytest.mark.slow
 def test_the_error_is_that_of_identify(folder, compared):
     """Another way to the same number: `identify` fits and validates wls."""
     identified = identify(open_campaign(folder))

@@ -426,6 +426,7 @@ def test_a_motion_of_the_family_is_picked_without_another_search(designed, tmp_p
         designed(SMALL, "--pick", "99")
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     """The first interrupt ends the search: what it has is certified and written, and the next call goes on."""
     (tmp_path / "campaign.toml").write_text(SMALL)

@@ -67,6 +67,7 @@ def test_the_command_writes_everything(folder):
     assert "void rotradi_inverse_dynamics" in (folder / "model.c").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ols", "ml", "filtered dynamic", "tls"])
 def test_another_method_fits_the_model_where_it_is_requested(folder, by_wls, method):
     """By the option for once, or by the campaign for good; both say so in the model."""
@@ -379,6 +380,7 @@ def test_a_urdf_robot_gets_its_inertials_back(tmp_path):
     assert np.linalg.norm(inverse_dynamics(identified, motion) - expected) < 0.03 * np.linalg.norm(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording is not at {DATA}")
 def test_the_recording_as_a_campaign(tmp_path):
     """Two halves of one recording: the second is predicted as well as the study says."""

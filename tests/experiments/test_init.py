@@ -52,6 +52,7 @@ def test_a_campaign_for_every_robot_of_the_catalogue(init, tmp_path, name):
     assert ((low <= setup.constraints.home) & (setup.constraints.home <= high)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tx40", "rotradi"])
 def test_it_can_be_designed_without_a_change(init, tmp_path, name):
     init("init", tmp_path, "--robot", name)

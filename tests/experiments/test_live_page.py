@@ -191,6 +191,7 @@ def test_an_hour_of_cycles_needs_no_more_memory(browser, session, cell, day, cyc
     assert content_later < 1.05 * content
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted(cell, day, cycles):
     write(cell, day, cycles[:5])
     command = [sys.executable, "-m", "excitor.experiments.cli", "watch", str(cell), "--log", str(cell / "live.csv")]

@@ -53,6 +53,7 @@ axes = ["A1", "A2", "A3"]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["csv", pytest.param("ros2", marks=pytest.mark.slow)])
 def test_a_chain_with_a_gripper(tmp_path, target):
     """From init to report without an edit about the gripper, but for where it stands and names of the controller's."""

@@ -82,6 +82,7 @@ def plan_of(robot, swing=0.2, period=2.0):
     return Plan("cell", "run", "identify", robot, lines(robot.joint_names, STEP, center, (center, 0.2)), body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tx40", "palletiser", "five-bar", "delta", "tree", "ur5"])
 def test_both_engines_take_the_same_torques_where_friction_is_smooth(name):
     """Within 1 % of each joint's rms torque, and 0.2 mrad: MuJoCo's steps are of first order."""

@@ -220,6 +220,7 @@ def test_a_spoilt_design_is_reported_in_a_sentence(copy, key, value):
     assert "design" in answer
 
 
+@pytest.mark.slow
 def test_a_longer_motion_than_certified_breaks_its_limits(copy):
     """Someone doubles the amplitudes in design.json: programs follow it exactly, but limits are looked at anew."""
     data = json.loads((copy / "design.json").read_text())

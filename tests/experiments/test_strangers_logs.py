@@ -84,6 +84,7 @@ def test_a_band_that_the_data_contradict_is_refused_with_its_cause(folder):
             identify(campaign)
 
 
+@pytest.mark.slow
 def test_measured_velocities_are_used_where_positions_are_coarse(tmp_path, arm, motions):
     sensors = Sensors(quantum=3e-3, velocities=True)
     campaign = settle(open_campaign(write_campaign(tmp_path, arm, motions, 0, sensors, PLAIN)))[0]
@@ -101,6 +102,7 @@ def test_all_formats_give_one_model():
     assert format_difference() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "npz", "parquet", "mat"])
 def test_units_are_proposed_not_guessed(folder, form):
     def write(factor, angle):
@@ -137,6 +139,7 @@ def test_units_are_proposed_not_guessed(folder, form):
     np.testing.assert_allclose(settle(open_campaign(folder))[0].band.hz, 20.0, rtol=0.5)
 
 
+@pytest.mark.slow
 def test_a_run_is_cut_at_its_gaps(folder):
     whole = identify(open_campaign(folder))
     rewritten(folder, lambda table: table[(table.t < 4.0) | (table.t > 4.7)])
@@ -172,6 +175,7 @@ def test_lost_rows_and_a_spike_hardly_change_the_model(folder):
     assert "samples are missing" in notes
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "xmate3").is_dir(), reason="../shared/data/xmate3 is not there")
 def test_a_public_recording_by_default(tmp_path):
     found = identify(open_campaign(write_public(tmp_path, "xmate3")))

@@ -56,6 +56,7 @@ def designed(tmp_path_factory, told):
     return designed_in(folder, lambda run, progress: told.append((run, progress)))
 
 
+@pytest.mark.slow
 def test_a_campaign_gets_an_excitation_and_a_validation(designed):
     assert designed.searched == list(designed.runs)
     assert designed.order == ("excitation", "validation")

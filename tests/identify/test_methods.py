@@ -55,6 +55,7 @@ def answers(problem):
     return {name: answer(name, problem) for name in METHODS if name != "input-error"}
 
 
+@pytest.mark.slow
 def test_all_answer_in_the_same_parameters(problem, answers):
     for name, told in answers.items():
         if told.estimate is None:
@@ -89,6 +90,7 @@ def test_intervals_hold_the_truth(name, problem, answers):
     assert inside >= (0.6 if name in ("energy", "power", "filtered power", "filtered dynamic") else 0.8), inside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["filtered dynamic", "filtered power"])
 def test_filters_are_those_whose_model_simulates_best(problem, kind, monkeypatch):
     """Of the cut-offs tried none simulates better; where nothing can be simulated, the motion's band decides."""

@@ -30,6 +30,7 @@ def folder_of(path, run, lines=""):
     return open_campaign(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "samples"), [("ideal", 0.5), ("noisy", 0.5 + 0.9 / 0.9 + 0.1 / 0.9)])
 def test_the_delay_is_found_and_applied(tmp_path, known, runs, case, samples):
     told: list[str] = []

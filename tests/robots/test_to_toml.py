@@ -62,6 +62,7 @@ def test_random_urdfs_come_back(seed, tmp_path):
     check(tmp_path / "random.urdf", robot_toml(load(tmp_path / "random.urdf")))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason="the public URDF files are not there")
 def test_public_urdfs_come_back():
     files = sorted(PUBLIC.rglob("*.urdf"))

@@ -382,6 +382,7 @@ def test_pairs_that_an_srdf_disables_are_left_out_and_listed(tmp_path, place, te
     assert ("base / link b" in scene_rows(robot, Scene()).names) == ("disables" not in used)
 
 
+@pytest.mark.slow
 @public
 @pytest.mark.parametrize("source", [UR5, PANDA], ids=["ur5", "panda"])
 def test_public_meshes_lie_in_capsules_of_little_volume(source):

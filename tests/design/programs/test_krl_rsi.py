@@ -33,6 +33,7 @@ def verified(plan, files=None):
     return verify(plan, krl_rsi.TARGET, check, files=files or emitted(plan), name="excitation", judge=Judge())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -50,6 +51,7 @@ def test_programs_do_what_was_planned(plan_of, given):
     assert verdict.max_position_error <= 2e-7  # home is a REAL; the server adds nothing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [0.0, 1e-9, -1.0])
 def test_coefficients_of_any_size(plan_of, by):
     plan = plan_of(**SHORT)

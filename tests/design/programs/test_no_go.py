@@ -50,6 +50,7 @@ def test_files_of_a_go_design_bear_no_stamp(plans, name):
     assert (manifest["go"], manifest["allowed"], manifest["reasons"]) == (True, [], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_stamp_changes_nothing_that_is_executed(plans, name):
     plan = plans[7 if name == "franka" else 6][1]
