@@ -54,7 +54,7 @@ class Condition:
             return self.limit, self.limit - 1.0
         if self.unit in ("packets", "ms", "flag"):
             return self.limit, self.limit + 1.0
-        off = 0.05 if self.unit == "kg" else 0.02  # a controller's own tool may weigh a gram
+        off = 0.05 if self.unit in ("kg", "s") else 0.02  # a controller's own tool may weigh a gram, a cycle last 40 ms
         return (1.0 - off) * self.limit, (1.0 + off) * self.limit
 
 

@@ -380,7 +380,8 @@ def _feed(plan: Plan, target: Target, stretch: Stretch, part: slice) -> Iterator
         values = np.gradient(values, t, axis=0)
         if stated is not None:
             off = np.abs(from_axes(plan.robot, target, stated[part], order) - values)[order:-order]
-            allowed = _FED * np.abs(values).max() + RESTING
+            differences = np.abs(np.diff(values, 2, axis=0)).max()  # bound the error of central differences
+            allowed = _FED * np.abs(values).max() + differences + RESTING
             if off.size and off.max() > allowed:
                 yield f"the {word} that it feeds is {off.max():.3g} rad or m from that of its positions"
 

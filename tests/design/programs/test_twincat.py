@@ -268,3 +268,12 @@ def test_a_long_run_at_two_milliseconds(plan_of):
     plan = plan_of(period=10.0, step=0.002, measured=10, ramp=10.0)
     execution = execute(emit(plan, "exc", None), "exc", machine(plan))
     assert differences(plan, TARGET, execution, plan.sample_time) == []
+
+
+@pytest.mark.parametrize("step", [0.008, 0.04])
+def test_cycles_of_any_length_verify(plan_of, step):
+    """Time-outs are counted in cycles, and what is fed in a stop is compared with differences over cycles."""
+    plan = plan_of(step=step, period=4.0, ramp=2.0, measured=1, warm_up=0)
+    assert (
+        verify(plan, TARGET, executor("twincat"), files=emit(plan, "p", None), name="p", judge=Judge()).problems == ()
+    )
