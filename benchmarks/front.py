@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.identify import reference_second
+from benchmarks.physics import reference_second
 from excitor.experiments.figures import Figure, Report
 from tests import test_docs
 from tests.browser import CHROMIUM, Browser, Page

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.physics import bench_columns, six_axis
+from benchmarks.physics import reference_second, six_axis
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import tx40 as tx40_virtual
 from excitor.identify.consistent import Attempt, Task, minimise, pose
@@ -26,7 +26,6 @@ from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.gram import gram
 from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
@@ -118,15 +117,6 @@ def measure_fit(rounds: int) -> tuple[float, dict[str, Any]]:
     ours = min(_timed(lambda: _by_triangle(robot, equations))[0] for _ in range(rounds))
     theirs = min(_timed(lambda: np.linalg.qr(system, mode="r"))[0] for _ in range(rounds))
     return ours / theirs, {"ours_s": round(ours, 4), "numpy_qr_r_s": round(theirs, 4), "rows": len(equations)}
-
-
-def reference_second() -> float:
-    """Measure the CPU seconds of Gram matrices of 4.5 million samples, from a hundredth of them."""
-    robot = six_axis()
-    motion = Motion(*np.random.default_rng(0).normal(size=(3, 45_000, 6)))
-    columns = bench_columns(robot)
-    gram(robot, motion, columns)
-    return 100.0 * min(_timed(lambda: gram(robot, motion, columns))[0] for _ in range(5))
 
 
 def stream_difference() -> float:

@@ -81,13 +81,14 @@ def run(full: bool = False) -> Report:
         gram_ratio, _ = ratio(lambda: gram_condition(peer_gram(peer.observation(columns))), ours, rounds)
         conditions = [ours(), by_peer]
     first, cached = first_use()
+    second = reference_second()
     figures = [
-        Figure("physics.regressor_ratio", regressor_ratio, "times", 15.0, "at least"),
+        Figure("physics.regressor_ratio", regressor_ratio, "times", 12.0, "at least"),
         Figure("physics.condition_ratio", condition_ratio, "times", 12.0, "at least"),
         Figure("physics.kept_ratio_1e5", kept_ratio, "times", 5.0, "at least"),
         Figure("physics.condition_ratio_gram", gram_ratio, "times", 6.0, "at least"),
-        Figure("physics.first_use_s", first, "s CPU", 12.0, "at most"),
-        Figure("physics.cached_use_s", cached, "s CPU", 1.0, "at most"),
+        Figure("physics.first_use_s", first / second, "reference s", 12.0, "at most"),
+        Figure("physics.cached_use_s", cached / second, "reference s", 1.0, "at most"),
     ]
     context = {
         "what": f"6 joints, {N_SAMPLES} samples, one thread; medians of {rounds} paired rounds of CPU time",
@@ -194,6 +195,15 @@ def cpu_seconds(task: Callable[[], Any], repeats: int) -> float:
     for _ in range(repeats):
         task()
     return (time.process_time() - start) / repeats
+
+
+def reference_second() -> float:
+    """Measure the CPU seconds of Gram matrices of 4.5 million samples, from a hundredth of them."""
+    robot = six_axis()
+    motion = Motion(*np.random.default_rng(0).normal(size=(3, 45_000, 6)))
+    columns = bench_columns(robot)
+    gram(robot, motion, columns)
+    return 100.0 * min(cpu_seconds(lambda: gram(robot, motion, columns), 1) for _ in range(5))
 
 
 def first_use() -> tuple[float, float]:

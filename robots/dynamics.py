@@ -163,6 +163,7 @@ def solve_mass_matrix(robot: Robot, M: FloatArray, tau: FloatArray) -> FloatArra
         ) from None
 
 
+@lru_cache(maxsize=64)
 def has_load_friction(robot: Robot) -> bool:
     """Return True if any friction depends on the torque carried."""
     return any(friction_model(term).load for term in robot.drive.friction)
@@ -367,13 +368,19 @@ def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: 
 
 def slip_states(robot: Robot, motion: Motion) -> FloatArray:
     """Evaluate memories and registered laws, which enter the kernel by value, (n_elements or 0, n_samples)."""
-    friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
-    by_value = drive_elements(robot).model[n_rotors:] == kernel.STATE
-    if not by_value.any():
+    by_value = _elements_by_value(robot)
+    if not by_value:
         return np.empty((0, 0))
+    friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
     states = np.zeros((n_rotors + len(friction), len(motion)))
-    for e in np.flatnonzero(by_value):
+    for e in by_value:
         term = friction[e]
         v = motion.dq @ term.senses
         states[n_rotors + e] = friction_model(term).column(term, motion.q @ term.senses, v, v)
     return states
+
+
+@lru_cache(maxsize=64)
+def _elements_by_value(robot: Robot) -> tuple[int, ...]:
+    """List the friction terms that enter the kernel by their values."""
+    return tuple(np.flatnonzero(drive_elements(robot).model[len(robot.drive.rotors) :] == kernel.STATE).tolist())
