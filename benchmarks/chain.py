@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -139,7 +140,9 @@ def chained(where: Path, pair: Pair, seed: int = 0) -> Pair:
         identified = identify(with_log(open_campaign(where, "identify"), made.data["log"]))
     except ExcitorError as error:
         return replace(pair, failed=str(error))
-    return judged(pair, identified, truth_of(made.data, "identify"), truth_of(made.data, "validate"))
+    names = identified.intervals.names
+    truth, unseen = (aligned(truth_of(made.data, role), names) for role in ("identify", "validate"))
+    return judged(pair, identified, truth, unseen)
 
 
 def with_log(campaign: OpenCampaign, log: dict[str, Any]) -> OpenCampaign:
@@ -148,21 +151,27 @@ def with_log(campaign: OpenCampaign, log: dict[str, Any]) -> OpenCampaign:
     return replace(campaign, content=content)
 
 
-def truth_of(simulated: dict[str, Any], role: str) -> FloatArray:
+def truth_of(simulated: dict[str, Any], role: str) -> dict[str, float]:
     """Read the true base parameters during the runs of a role, from simulated.json."""
     rows = [run["truth"] for run in simulated["programs"] if run["role"] == role and not run["dry"]]
-    return np.asarray(np.mean([[entry["value"] for entry in row] for row in rows], axis=0))
+    means = np.mean([[entry["value"] for entry in row] for row in rows], axis=0)
+    return {entry["name"]: float(value) for entry, value in zip(rows[0], means, strict=True)}
+
+
+def aligned(truth: dict[str, float], names: Sequence[str]) -> FloatArray:
+    """Order true parameters as a model's; NaN for terms that the model found and the robot's file does not have."""
+    return np.array([truth.get(name, truth.get(f"{name}R", np.nan)) for name in names])
 
 
 def judged(pair: Pair, identified: IdentifiedModel, truth: FloatArray, unseen: FloatArray) -> Pair:
     """Compare estimates with the truth, and held-out errors with those of the true parameters."""
-    intervals = identified.intervals
-    error = intervals.values - truth
+    intervals, known = identified.intervals, np.isfinite(truth)
+    error, covariance = (intervals.values - truth)[known], intervals.covariance[np.ix_(known, known)]
     assert identified.held_out is not None
     left = identified.held_out.model.relative_total
     return replace(
         pair,
-        chi_square=float(error @ np.linalg.solve(intervals.covariance, error)),
+        chi_square=float(error @ np.linalg.solve(covariance, error)),
         bound=float(scipy.stats.chi2.ppf(BOUND, len(error))),
         covered=int(np.count_nonzero((intervals.low <= truth) & (truth <= intervals.high))),
         parameters=len(error),
@@ -175,7 +184,8 @@ def truth_leaves(identified: IdentifiedModel, truth: FloatArray) -> float:
     """Compute the share of held-out torques that the true parameters do not predict."""
     regression = identified.unseen
     assert regression is not None  # every chain keeps a run back
-    return float(np.linalg.norm(regression.y - regression.W @ truth) / np.linalg.norm(regression.y))
+    left = regression.y - regression.W @ np.nan_to_num(truth)
+    return float(np.linalg.norm(left) / np.linalg.norm(regression.y))
 
 
 def _allowed(pairs: int) -> float:

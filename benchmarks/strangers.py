@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from benchmarks.chain import Pair, judged, truth_of
+from benchmarks.chain import Pair, aligned, judged, truth_of
 from excitor.experiments.align.nouns import REACH_95, Misalignment
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
@@ -199,8 +199,10 @@ def chained(folder: Path, target: str, engine: Engine, seed: int) -> tuple[Pair,
     (made,) = simulate(folder, [target], SimulationOptions(seed, engine=engine), lambda _: None)
     identified = identify(open_campaign(folder, "identify"))
     per_unit = unit_of(identified, folder)
-    truth, unseen = (truth_of(made.data, role) / per_unit for role in ("identify", "validate"))
     intervals = identified.intervals
+    truth, unseen = (
+        aligned(truth_of(made.data, role), intervals.names) / per_unit for role in ("identify", "validate")
+    )
     errors = 2.0 * (intervals.values - truth) / (intervals.high - intervals.low)
     return judged(Pair(folder.name, target, ""), identified, truth, unseen), errors
 

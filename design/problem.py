@@ -39,8 +39,7 @@ RESERVE = 2e-4  # of each limit: a descent ends on a constraint's edge, or a lit
 MOST = 6  # extremes of one limit that count; a box alone has six faces to touch
 _STEP = 1e-6
 _RESTORING = 20  # rounds of a restoration
-SIZE, SMALL = 0.1, 0.05  # of log κ that columns longer by a factor e are worth; share of usual squares that is short
-_DRAWN = 8  # motions whose columns are usual
+SIZE = 0.1  # of the logarithm of a condition number that columns longer by a factor e are worth
 _USUAL = 3.0  # harmonic of a motion's usual acceleration
 _MIRRORED = 7  # moving joints, at most, whose mirrors are sought: each has 2ⁿ - 1 candidates
 _SIMILAR = 0.01  # of the criterion's logarithm, that a mirror may change
@@ -490,16 +489,6 @@ class Objective:
         self.model, self.direct = model, None
         if isinstance(model, DynamicModel) and GramOf.fits(model.robot):
             self.direct = GramOf(model.robot, model.columns, model.weights)
-        self.short = SMALL * self._usual_squares() if problem.criterion.kind == "condition" else None
-
-    def _usual_squares(self) -> FloatArray:
-        """Return the mean squares of the columns over random motions within the limits, (n_columns,)."""
-        drawn = np.random.default_rng(0).uniform(-1.0, 1.0, (_DRAWN, self.problem.n_design))
-        squares = []
-        for x in drawn:
-            with suppress(AssemblyError):  # beyond a closed chain's workspace
-                squares.append(np.diag(self._gram(Repair(self.problem, x))))
-        return np.mean(squares, axis=0) if squares else np.zeros(len(self.problem.model.columns))
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; shift (n_names,) is s, in shares of the limits."""
@@ -520,40 +509,31 @@ class Objective:
     def _criterion(self, repair: "Repair") -> tuple[float, FloatArray]:
         """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients.
 
-        Columns of length one do not show how far a joint moves. So short columns cost something, in proportion to
-        those of random motions: log κ - SIZE / 2 · mean log (s / (s + s_short)), s = |W_k|².
+        Columns of length one do not show how far a joint moves: of motions of nearly one condition number, descents
+        prefer those of longer columns, log κ - SIZE · mean log |W_k|.
         """
-        problem, G = self.problem, self._gram(repair)
-        value, bar = gradient(problem.criterion, G, self.fidelity.softness)
-        slope = np.zeros((len(repair.swing), 1 + repair.swing.shape[1]))
+        problem = self.problem
+        q, dq, ddq = np.matmul(repair.swing, self.basis)
+        q += repair.center[:, None]
+        fast = self.direct
+        G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(q[None], dq[None], ddq[None], self.n)[0]
+        value, bar = gradient(problem.criterion, problem.earlier + self.share * G, self.fidelity.softness)
+        slope = np.zeros((len(q), 1 + repair.swing.shape[1]))
         if not np.isfinite(value):
             return UNBOUNDED, slope
-        if self.short is not None:
-            s = np.diag(G)
-            value -= 0.5 * SIZE * float(np.log(s / (s + self.short)).mean())
-            bar[np.diag_indices(len(G))] -= 0.5 * SIZE / len(G) * self.short / (s * (s + self.short))
+        if problem.criterion.kind == "condition":
+            square = np.diag(problem.earlier + self.share * G)
+            value -= 0.5 * SIZE * float(np.log(square).mean())
+            bar[np.diag_indices(len(G))] -= 0.5 * SIZE / (len(G) * square)
         bar = 0.5 * self.share * (bar + bar.T)
-        if self.direct is not None:
-            bars = self.direct.gradient(bar)
+        if fast is not None:
+            bars = fast.gradient(bar)
         else:
-            q, dq, ddq = self._motion(repair)
             by_q, by_dq, by_ddq = self.model.gradient(Motion(q.T, dq.T, ddq.T), bar)
             bars = by_q.T, by_dq.T, by_ddq.T
         slope[:, 0] = bars[0].sum(axis=1)
         slope[:, 1:] = sum(part @ basis.T for part, basis in zip(bars, self.basis, strict=True))
         return min(value, UNBOUNDED), slope
-
-    def _motion(self, repair: "Repair") -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return a period's positions, velocities and accelerations, each (n_joints, n)."""
-        q, dq, ddq = np.matmul(repair.swing, self.basis)
-        return q + repair.center[:, None], dq, ddq
-
-    def _gram(self, repair: "Repair") -> FloatArray:
-        """Return WᵀW of all runs up to this one; for the fast gradient it is kept."""
-        q, dq, ddq = self._motion(repair)
-        fast = self.direct
-        G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(q[None], dq[None], ddq[None], self.n)[0]
-        return np.asarray(self.problem.earlier + self.share * G)
 
 
 def restored(problem: Problem, x: FloatArray) -> FloatArray:

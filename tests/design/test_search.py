@@ -116,23 +116,15 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
             assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4, abs=1e-5)
 
 
-def test_short_columns_cost_something_although_conditions_do_not_show_them(problem):
+def test_of_like_conditions_descents_prefer_the_longer_columns(problem):
     """A joint that hardly moves costs no condition number, and no torque shows what it moves."""
     x = np.random.default_rng(4).uniform(-0.5, 0.5, problem.n_design)
-    none, costs = np.zeros(len(problem.names)), []
-    objective = problem.objective(replace(WHOLE, weight=0.0))
-    usual = objective.short
-    for longer in (0.01, 1.0, 100.0):
-        objective.short = usual / longer
-        costs.append(objective(x, none)[0])
-    objective.short = np.zeros_like(usual)
-    log_condition = objective(x, none)[0]
-    assert costs[0] - log_condition == pytest.approx(
-        0.5 * problem_file.SIZE * np.log(100.0 * problem_file.SMALL), rel=0.5
-    )
-    assert log_condition < costs[2] < costs[1] < costs[0]
-    assert costs[2] - log_condition < 0.01 * problem_file.SIZE
-    assert replace(problem, criterion=Criterion("raw-condition")).objective(WHOLE).short is None
+    free, none = replace(WHOLE, weight=0.0), np.zeros(len(problem.names))
+    once, twice = (replace(problem, share=share).objective(free)(x, none)[0] for share in (1.0, 4.0))
+    assert once - twice == pytest.approx(problem_file.SIZE * np.log(2.0), rel=1e-6)
+    by_value = replace(problem, criterion=Criterion("raw-condition"))
+    once, twice = (replace(by_value, share=share).objective(free)(x, none)[0] for share in (1.0, 4.0))
+    assert once == pytest.approx(twice)
 
 
 def test_signs_have_a_width_where_no_speed_is_limited(problem):
