@@ -319,9 +319,9 @@ def abort_problems(plan: Plan, target: Target, execution: Execution, event: Even
     share = 0.01 * event.value if event.name == "override" and target.timing == "A" and condition.within > 0.1 else 1.0
     if condition.does == "ends":  # commands that hold the robot where it stands move nothing
         moves = np.flatnonzero(np.abs(np.diff(stretch.axes, axis=0)).max(axis=1) > 0.0)
-        last = float(stretch.t[moves[-1] + 1]) if moves.size else 0.0
-        if last > event.after + within + 1e-6:
-            yield f"commands come for {last - event.after:.2f} s more"
+        moved = float(stretch.t[moves[-1] + 1]) if moves.size else 0.0
+        if moved > event.after + within + 1e-6:
+            yield f"commands come for {moved - event.after:.2f} s more"
         return
     yield from _slowing(plan, target, stretch, event.after, (within, share, event.name == "packets"))
 
