@@ -16,6 +16,7 @@ from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
 from excitor.design.problem import (
     POINT_COST,
+    SIZE,
     Candidates,
     Evaluation,
     active_rows,
@@ -121,7 +122,10 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     assert fitted(problem, chosen, None)[1].value[0] == pytest.approx(truth, rel=1e-6)
     x = encode(problem, chosen)[0]
     sharp = replace(WHOLE, width=1e-9, softness=1e4, weight=0.0)
-    assert problem.objective(sharp)(x, np.zeros(len(problem.names)))[0] == pytest.approx(np.log(truth), abs=1e-3)
+    stacked = np.concatenate([np.sqrt(0.05) * W, old])
+    larger = SIZE * np.log(np.linalg.norm(stacked, axis=0)).mean()
+    J = problem.objective(sharp)(x, np.zeros(len(problem.names)))[0]
+    assert pytest.approx(np.log(truth) - larger, abs=1e-3) == J
     fine = problem.finer()
     W = problem.model.observation(run_of(problem, chosen).periodic.motion(problem.excitation.grid(768)))
     truth = condition_number(np.concatenate([np.sqrt(0.05 / 4.0) * W, old]))
