@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import mean, median
@@ -36,7 +35,7 @@ from benchmarks.design_peers import (
     plain_ga,
     tuned_ga,
 )
-from benchmarks.physics import PinocchioPeer, bench_columns, reference_second, six_axis
+from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
 from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.acceleration import ToolAcceleration
 from excitor.design.constraints.constraint import Constraint
@@ -382,7 +381,7 @@ def _generation(problem: Problem, X: FloatArray, peer: _Peer | None) -> tuple[fl
 
 ROBOTS = ("tx40", "iiwa")
 CELLS = ("open", "box", "narrow")
-SECONDS = 3.0  # reference seconds of each search
+SECONDS = 3.0  # CPU seconds of each search
 FINER = 10  # than the search's grid
 TOLERANCE = 1e-9
 
@@ -439,20 +438,20 @@ def measure_feasibility(full: bool = False) -> dict[str, Any]:
     outcomes = {(robot, cell): [outcome(robot, cell, seed) for seed in seeds] for robot in ROBOTS for cell in CELLS}
     every = [one for group in outcomes.values() for one in group]
     reports = {robot: report(robot) for robot in ROBOTS}
-    slowest = max(seconds for seconds, _ in reports.values()) / one_second()
+    slowest = max(seconds for seconds, _ in reports.values())
     figures = [
         Figure("design.feasibility.certified_share", float(np.mean([o.certified for o in every])), "", 1.0, "equal"),
         Figure(
             "design.feasibility.violations", float(sum(o.on_grid + o.by_pinocchio for o in every)), "", 0.0, "equal"
         ),
-        Figure("design.feasibility.impossible_s", slowest, "reference s", 10.0, "at most"),
+        Figure("design.feasibility.impossible_s", slowest, "s CPU", 10.0, "at most"),
     ]
     figures += [
         Figure(f"design.feasibility.condition_median.{robot}.{cell}", median(o.condition for o in group))
         for (robot, cell), group in outcomes.items()
     ]
     context = {
-        "what": f"{len(seeds)} seeds at {SECONDS:g} reference seconds; checked {FINER} times finer, and by pinocchio",
+        "what": f"{len(seeds)} seeds at {SECONDS:g} CPU seconds; checked {FINER} times finer, and by pinocchio",
         "largest_difference_m": max(one.largest_difference for one in every),
         "not_certified": [f"{r} {c} {o.seed}: {o.why}" for (r, c), group in outcomes.items() for o in group if o.why],
         "impossible": {robot: {"cpu_s": round(seconds, 2), "says": told} for robot, (seconds, told) in reports.items()},
@@ -493,7 +492,7 @@ def outcome(robot: str, cell: str, seed: int, seconds: float = SECONDS) -> Outco
     with tempfile.TemporaryDirectory() as folder:
         setup = opened(Path(folder), robot, _ZONES.get((robot, cell), []))
         try:
-            run = designed(setup, Budget(seconds=seconds * one_second()), seed)
+            run = designed(setup, Budget(seconds=seconds), seed)
         except InfeasibleDesign as error:
             return Outcome(seed, float("inf"), False, 0, 0, 0.0, str(error))
     why = "; ".join(f"{item.name} {item.worst:.5g} of {item.limit:.5g}" for item in failing(run.certificate))
@@ -746,14 +745,8 @@ _STARTS = 10  # random motions that are descended
 AMPLITUDES = (1.0, 0.99)  # of a found motion, of which a design takes the first that is proven
 
 
-@cache
-def one_second() -> float:
-    """Return the CPU seconds that a reference second takes here: budgets buy as many evaluations on any machine."""
-    return reference_second()
-
-
 def measure_quality(full: bool) -> dict[str, Any]:
-    """Search for 3 and 10 reference seconds, with and without evolution; in full for 60 as well, and with all seeds.
+    """Search for 3 and 10 CPU seconds, with and without evolution; in full for 60 as well, and with all seeds.
 
     Differences of means of two seeds are within the scatter of one: they are judged in full only.
     """
@@ -780,7 +773,7 @@ def measure_quality(full: bool) -> dict[str, Any]:
         *(Figure(f"design.condition.former_{k}", v) for k, v in HYBRID.items()),
     ]
     context: dict[str, Any] = {
-        "what": "mean over seeds of the condition number, by SVD at 2000 samples; reference seconds of one thread",
+        "what": "mean over seeds of the condition number, by SVD at 2000 samples; CPU seconds of one thread",
         **{name: _rounded(values) for name, values in found.items()},
         "without_evolution": _rounded(restarts),
         "with_evolution": _rounded(ten[: len(paired)]),
@@ -814,7 +807,7 @@ PEERS: dict[str, tuple[Peer, float]] = {  # each with the mean beyond which it i
 
 
 def measure_peers(full: bool) -> dict[str, Any]:
-    """Let every peer search the fixed problem for 10 reference seconds."""
+    """Let every peer search the fixed problem for 10 CPU seconds."""
     found: dict[str, list[float]] = {}
     absent: dict[str, str] = {}  # why it was left out
     for name, (peer, _) in PEERS.items():
@@ -839,7 +832,7 @@ def scored(
     """Like `runs`, each with the criterion of the same motion on the search's own grid."""
     scores = []
     for seed in seeds:
-        found = solve(problem, Budget(seconds=seconds * one_second()), seed=seed, method=method)
+        found = solve(problem, Budget(seconds=seconds), seed=seed, method=method)
         feasible = [k for k in range(len(found.value)) if found.violation[k] <= 0.0][:_FINALISTS]
         fine = [
             (fine_condition(problem, run_of(problem, found.candidates, k)), float(found.value[k])) for k in feasible
@@ -851,7 +844,7 @@ def scored(
 def peers(problem: Problem, peer: Peer, seconds: float, seeds: Sequence[int]) -> list[float]:
     """Let a peer search once for every seed."""
     peer(problem, 0.2, 0)  # imports
-    return [fine_condition(problem, run_of(problem, peer(problem, seconds * one_second(), seed))) for seed in seeds]
+    return [fine_condition(problem, run_of(problem, peer(problem, seconds, seed))) for seed in seeds]
 
 
 def descents(problem: Problem, n: int = _STARTS) -> list[float]:
@@ -901,7 +894,7 @@ def at_rest(seed: int, seconds: float = 10.0) -> float:
         criterion=free.criterion,
         model=free.model,
     )
-    found = solve(problem, Budget(seconds=seconds * one_second()), seed=seed)
+    found = solve(problem, Budget(seconds=seconds), seed=seed)
     scores = []
     for k, amplitude in product(range(min(_FINALISTS, len(found.value))), AMPLITUDES):  # as a design is certified
         run = run_of(problem, found.candidates, k).scaled(amplitude)

@@ -317,11 +317,11 @@ def abort_problems(plan: Plan, target: Target, execution: Execution, event: Even
     halved = event.name == "override" and event.value <= 100.0 * SLOWED
     within = (min(condition.within, DETECTION) if halved else condition.within) + LATER
     share = 0.01 * event.value if event.name == "override" and target.timing == "A" and condition.within > 0.1 else 1.0
-    if condition.does == "ends":  # commands that hold the robot where it stands move nothing
-        moves = np.flatnonzero(np.abs(np.diff(stretch.axes, axis=0)).max(axis=1) > 0.0)
-        moved = float(stretch.t[moves[-1] + 1]) if moves.size else 0.0
-        if moved > event.after + within + 1e-6:
-            yield f"commands come for {moved - event.after:.2f} s more"
+    if condition.does == "ends":
+        since = stretch.axes[max(0, int(np.searchsorted(stretch.t, event.after)) - 2) :]
+        stood = not np.ptp(since, axis=0).any()  # before it happened, too: a pose held in motion is no stop
+        if stretch.t[-1] > event.after + within + 1e-6 and not stood:
+            yield f"commands come for {stretch.t[-1] - event.after:.2f} s more"
         return
     yield from _slowing(plan, target, stretch, event.after, (within, share, event.name == "packets"))
 

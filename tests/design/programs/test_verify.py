@@ -179,6 +179,18 @@ def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
     assert (said == "") if words == "" else words in said, said
 
 
+@pytest.mark.parametrize(("moved", "said"), [(False, ""), (True, "commands come for 1.00 s more")])
+def test_commands_that_go_on_are_no_end_unless_the_robot_stood_before(plan, moved, said):
+    """Holding a pose in the middle of a motion is a step of velocity; holding one where the robot stood moves nothing."""
+    target = replace(TARGET, conditions={"override": Condition(100.0, "%", "ends", 0.1)})
+    after = 0.5 * plan.body.duration
+    t = np.arange(0.0, after + 1.0 + 1e-9, 0.004)
+    q = plan.body.at(np.minimum(t, after) if moved else 0.0 * t)
+    stretch = Stretch("main", "commands", t, to_axes(plan.robot, target, q))
+    found = " ".join(abort_problems(plan, target, Execution((stretch,), halted="x"), Event("override", 99.0, after)))
+    assert (found == "") if not said else said[:17] in found
+
+
 def test_an_abort_is_run_into_and_each_failure_reported(plan):
     target = replace(TARGET, conditions=WATCHES, stop_s=0.5)
     problems = verify(plan, target, Player(plan), files={}, name="run", judge=Judge()).problems
