@@ -181,7 +181,7 @@ def test_an_abort_ends_in_time_on_its_path_and_at_rest(plan, given, words):
 
 @pytest.mark.parametrize(("moved", "said"), [(False, ""), (True, "commands come for 1.00 s more")])
 def test_commands_that_go_on_are_no_end_unless_the_robot_stood_before(plan, moved, said):
-    """Holding a pose in the middle of a motion is a step of velocity; holding one where the robot stood moves nothing."""
+    """Holding a pose amid a motion is a step of velocity; holding one where the robot stood moves nothing."""
     target = replace(TARGET, conditions={"override": Condition(100.0, "%", "ends", 0.1)})
     after = 0.5 * plan.body.duration
     t = np.arange(0.0, after + 1.0 + 1e-9, 0.004)
