@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.chain import truth_of
+from benchmarks.chain import aligned, truth_of
 from excitor.experiments.cli import app
 
 SETTINGS = """
@@ -68,7 +68,7 @@ def test_logs_of_the_virtual_robot_become_a_model_that_reports_the_truth(folder)
     model = json.loads((folder / "model.json").read_text("utf-8"))
     assert len(model["parameters"]) == 15, "11 of the links and rotors, 4 of friction"
     assert model["standard"]["status"] != "none"
-    truth = truth_of(simulated, "identify")
+    truth = aligned(truth_of(simulated, "identify"), [p["name"] for p in model["parameters"]])
     error = np.array([p["value"] for p in model["parameters"]]) - truth
     assert error @ np.linalg.solve(np.array(model["covariance"]), error) < WORST
     call("report", folder, "--json")
