@@ -136,6 +136,10 @@ class _Translation:
         reader.stop_if_refused()
         urdf = read_urdf(tostring(self.robot, encoding="unicode"), reader.source)
         free = [j for j in range(model.njnt) if j not in self.follows]
+        driven = set(model.actuator_trnid[:, 0].tolist())
+        remedy = 'if nothing drives it, leave it out of `moving = ["...", ...]`, the joints that move'
+        for j in sorted(set(free) - driven) if driven else []:
+            reader.notes.append((f"joint {self.joints[j]!r}", f"has no actuator, though others have: {remedy}"))
         armature = {f"Ia{k + 1}": float(model.dof_armature[j]) for k, j in enumerate(free) if model.dof_armature[j]}
         own = {"gravity": model.opt.gravity.tolist(), "parameters": urdf.data.get("parameters", {}) | armature}
         own |= {"tool": {"link": f"{_FLANGE} mount"}} if _FLANGE in urdf.links else {}

@@ -1,6 +1,7 @@
 """MJCF files: the robot read is the one that MuJoCo simulates; what it cannot be is refused by name."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -90,6 +91,9 @@ def test_limits_friction_and_pairs_are_read(put):
     np.testing.assert_allclose(robot.limits.position[[0, 3]], [np.radians([-170, 170]), [0.0, 0.2]])
     assert frozenset(("stand", "fore")) in {frozenset(pair) for pair in robot.ignored_pairs}
     assert "worldbody" in {where for where, _ in notes}
+    assert {where for where, what in notes if "no actuator" in what} == {"joint 'c'", "joint 'd'"}
+    bare = load_with_notes(put(re.sub("<actuator>.*</actuator>", "", ARM)))[1]
+    assert not [what for _, what in bare if "no actuator" in what], "a file without actuators leaves them to others"
     again = robot_from_toml(robot_toml(put()), "arm.toml")
     np.testing.assert_allclose(again.chi, robot.chi, atol=1e-12)
 
