@@ -146,6 +146,11 @@ class Problem:
         moving = int(self.excitation.moving.sum())
         return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
 
+    @property
+    def point_cost(self) -> int:
+        """Evaluations that a point of a descent takes, its gradient included."""
+        return POINT_COST
+
     def coefficients(self, X: FloatArray) -> Candidates:
         """Scale design variables to coefficients, whatever limits they break."""
         moving = self.excitation.moving
@@ -471,8 +476,6 @@ def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: 
 
 class Objective:
     """J(x) and its gradient at one fidelity."""
-
-    cost = POINT_COST
 
     def __init__(self, problem: Problem, fidelity: Fidelity) -> None:
         n = max(8, round(fidelity.samples * problem.n_period))

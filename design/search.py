@@ -34,7 +34,7 @@ _UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
 
 # What a search needs of a problem: names of its constraints, n_design variables each within about ±1, `genes`, `decode`
 # and `encode`, the `objective` that a descent minimises, `evaluate`, the same problem on a `finer` grid for judgements,
-# `start` (a population, its evaluation, the cost of each) and `fitted` (changed to keep the constraints).
+# `point_cost`, `start` (a population, its evaluation, the cost of each) and `fitted` (changed to keep the constraints).
 Searchable: TypeAlias = "Problem | TorqueProblem"
 
 
@@ -217,12 +217,12 @@ class Search:
     @property
     def blind(self) -> bool:
         """Return True where a gradient takes so many evaluations that only the best members are descended."""
-        return self.problem.objective(FINE).cost > _DEAR
+        return self.problem.point_cost > _DEAR
 
     def until(self, stage: int) -> float:
         """Return the share of the budget that is spent at the end of a stage."""
         if self.blind:
-            few = self.budget.counted and self.budget.amount < _GRADIENTS * self.problem.objective(FINE).cost
+            few = self.budget.counted and self.budget.amount < _GRADIENTS * self.problem.point_cost
             evolved = 1.0 if few else 0.5
             return float((0.25, *np.linspace(0.25, evolved, len(self.stages) - 1)[1:], 1.0)[stage])
         last = (0.12 if self.budget.size > 1.5 else 0.3) * (1.5 if self.problem.names else 1.0)
@@ -368,7 +368,7 @@ class _Descender:
 
             def used(points: int, J: float, step: Fidelity = step, before: int = spent) -> bool:
                 if self.counted:
-                    cost = self.objective(step).cost
+                    cost = self.problem.point_cost
                     over = before + cost * (points + 1) + 1 > task.room  # 1 for the judgement
                 else:
                     over = time.process_time() - started > task.room
@@ -377,7 +377,7 @@ class _Descender:
             if used(0, np.inf):
                 break
             x, value, points = descend(objective, x, step, shift, used)
-            spent += objective.cost * points
+            spent += self.problem.point_cost * points
             if _dropped(task, screened, step, np.inf, value):
                 return Landing(screened, spent, time.process_time() - started)
             if len(shift) and following is not None:  # the method of multipliers
@@ -497,13 +497,13 @@ class Ledger:
     ) -> list[float]:
         """Descend a generation and judge it: the penalised objective of each, inf of those that were dropped."""
         room, count = self.left(share), len(X)
-        if room < (1.0 + self.crew.cost * bool(steps) if self.search.budget.counted else 1e-9):
+        if room < (1.0 + self.problem.point_cost * bool(steps) if self.search.budget.counted else 1e-9):
             raise BudgetSpent
         if not steps:
             return self._judged(X[: int(min(room, count))] if self.search.budget.counted else X, count)
         each = room / min(count, self.crew.workers)
         if self.search.budget.counted:
-            usual = _USUAL * self.crew.cost * sum(step.iterations for step in steps)
+            usual = _USUAL * self.problem.point_cost * sum(step.iterations for step in steps)
             n = int(np.clip(room / max(1.0, usual), 1, len(X)))
             X, each = X[:n], room / n
         gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATES)))
@@ -699,7 +699,7 @@ def polishing(ledger: Ledger, random: np.random.Generator) -> None:
     X = ledger.problem.encode(members.candidates)
     most = 1 if ledger.search.blind else _FINALISTS
     if ledger.search.budget.counted:
-        most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.crew.cost), 1, most))
+        most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.problem.point_cost), 1, most))
         ledger.descended(list(X[:most]), (FINE,), share=_TOGETHER)
     else:
         for x in X[:most]:
@@ -743,11 +743,6 @@ class _Crew:
     def genes(self) -> Genes:
         """The problem's genes, found once."""
         return self.own.problem.genes
-
-    @property
-    def cost(self) -> int:
-        """Evaluations that a point of a descent takes."""
-        return self.own.objective(FINE).cost
 
     def run(self, tasks: list[Descent]) -> Iterator[Landing]:
         """Descend all tasks."""

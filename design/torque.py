@@ -167,6 +167,11 @@ class TorqueProblem:
         return np.concatenate(x, axis=2).reshape(len(candidates.center), -1)
 
     @property
+    def point_cost(self) -> int:
+        """Evaluations that a point of a descent takes, its gradient by differences included."""
+        return 1 + self.n_design
+
+    @property
     def genes(self) -> Genes:
         """What each design variable is; no symmetry of simulated motions is known."""
         n, w = int(self.excitation.driven.sum()), self.excitation.n_waves
@@ -211,7 +216,7 @@ class Simulated:
     """J of torques, log criterion + ρ Σ max(0, g)², with its gradient by differences: one batch of simulations."""
 
     def __init__(self, problem: TorqueProblem, fidelity: Fidelity) -> None:
-        self.problem, self.weight, self.cost = problem, fidelity.weight, 1 + problem.n_design
+        self.problem, self.weight = problem, fidelity.weight
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; variables at the ends of their box are differentiated inwards."""

@@ -206,6 +206,15 @@ def test_a_search_beats_its_start_and_finds_feasible_motions(problem):
     assert (np.diff(found.history[:, 1]) <= 0).all()
 
 
+def test_objectives_are_built_once_for_each_fidelity(problem, monkeypatch):
+    built = []
+    make = type(problem).objective
+    monkeypatch.setattr(type(problem), "objective", lambda self, step: built.append(step) or make(self, step))
+    solve(problem, Budget(evaluations=600))
+    assert built
+    assert len(set(built)) == len(built), "building one takes as long as ten points of a descent"
+
+
 def same(a, b):
     return all(
         np.array_equal(getattr(a, field), getattr(b, field), equal_nan=True)
