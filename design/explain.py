@@ -446,7 +446,7 @@ def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Mi
     """Measure by how much a population misses each group."""
     problem = elastic.fine if fine else elastic.coarse
     q, dq, ddq = motions(problem, candidates)
-    rows = constraint_values(problem, candidates, (q, dq, ddq))
+    rows = constraint_values(problem, candidates, (q, dq, ddq), violations_only=True)
     run = np.zeros((len(q), len(elastic.names)))
     for g in range(int(elastic.group.max(initial=-1)) + 1):
         run[:, g] = rows[:, elastic.group == g].max(axis=1)
@@ -537,7 +537,7 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
         n_rows = len(item.rows(problem.robot))
         if item.everywhere:
             groups = elastic.group[column : column + n_rows]
-            short = item.population(Population(problem.robot, (places, places, places), 0, list))
+            short = item.population(Population(problem.robot, (places, places, places), 0, list, violations_only=True))
             for g in np.unique(groups):
                 way[:, g] = np.maximum(short[:, groups == g].max(axis=1), 0.0)
         column += n_rows

@@ -317,9 +317,12 @@ def motions(problem: Problem, candidates: Candidates) -> States:
     return q, candidates.swing @ problem.basis[1], candidates.swing @ problem.basis[2]
 
 
-def constraint_values(problem: Problem, candidates: Candidates, states: States | None = None) -> FloatArray:
+def constraint_values(
+    problem: Problem, candidates: Candidates, states: States | None = None, *, violations_only: bool = False
+) -> FloatArray:
     """Evaluate g ≤ 0 of everything that `decode` does not keep by itself, (n_candidates, n_constraints)."""
     population = population_of(problem, candidates, states)
+    population.violations_only = violations_only
     parts = [item.population(population) for item in problem.constraints.searched(problem.robot)]
     return np.concatenate([np.empty((len(candidates.center), 0)), *parts], axis=1)
 

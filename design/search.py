@@ -609,7 +609,7 @@ def start(ledger: Ledger, random: np.random.Generator) -> None:
     X = problem.encode(drawn)[ranked(found.value, found.violation)]
     for k, x in enumerate(X[: search.starts * (not search.blind)]):
         ledger.descended([x], (FIRST, SCREEN, WHOLE), gated=True)
-        if k == 2 and not np.isfinite(ledger.best):
+        if k == 1 and not np.isfinite(ledger.best):
             break
 
 

@@ -87,8 +87,11 @@ def population_torques(
     return out[0], out[1]
 
 
-def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
-    """Least clearance of each row over a candidate's samples, see `scene.clearances`: (n_candidates, n_rows)."""
+def population_clearances(robot: Robot, scene: Scene, q: FloatArray, enough: FloatArray | float = np.inf) -> FloatArray:
+    """Least clearance of each row over a candidate's samples, see `scene.clearances`: (n_candidates, n_rows).
+
+    Rows whose clearance is above `enough` (n_rows,) everywhere are said to have that, in less time.
+    """
     from excitor.robots.kernel.distances import fill_clearances
 
     (candidates,) = _candidates(robot, None, q=q)
@@ -98,9 +101,10 @@ def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArr
         for b, positions in enumerate(candidates):
             with suppress(AssemblyError):
                 out[b, 0] = clearances(robot, scene, positions.T).min(axis=0)
-        return out[:, 0]
+        return np.minimum(out[:, 0], enough)
+    out[:] = enough
     fill_clearances(chain(mechanism), rows.volumes, candidates, np.empty((0, 0, 4, 4)), out)
-    return out[:, 0]
+    return np.minimum(out[:, 0], enough)
 
 
 def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> FloatArray:

@@ -75,7 +75,9 @@ class Clearance(Constraint):
 
     def population(self, population: Population) -> FloatArray:
         """Evaluate the least distances over all places."""
-        found = population_clearances(population.robot, self.scene, population.places)
+        wanted = required(population.robot, self.scene) + population.reserve.clearance
+        enough = wanted if population.violations_only else np.inf
+        found = population_clearances(population.robot, self.scene, population.places, enough)
         return self.violations(population.robot, found, population.reserve)
 
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:

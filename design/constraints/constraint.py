@@ -121,8 +121,17 @@ SEARCH = Reserve()
 class Population:
     """Sampled motions of candidates, (n_candidates, n_joints, n_samples), with what several constraints share."""
 
-    def __init__(self, robot: Robot, states: States, n_period: int, quiet: Callable[[], list[FloatArray]]) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        states: States,
+        n_period: int,
+        quiet: Callable[[], list[FloatArray]],
+        *,
+        violations_only: bool = False,
+    ) -> None:
         self.robot, self.reserve = robot, SEARCH
+        self.violations_only = violations_only  # how far from a limit those are that keep it does not matter
         self.q, self.dq, self.ddq = states
         self.n_period = n_period  # samples of the measured period, which come first
         self._quiet = quiet

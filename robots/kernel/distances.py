@@ -223,8 +223,9 @@ class Volumes(NamedTuple):
 def fill_clearances(chain: Chain, volumes: Volumes, q: FloatArray, poses: FloatArray, out: FloatArray) -> None:
     """Write each row's clearances into out (n_candidates, n_samples, n_rows), or the least ones where it is one deep.
 
-    q is (n_candidates, n_joints, n_samples). Where `poses` (n_samples, n_links, 4, 4) is not empty, T_base_link is
-    taken from it, for a single candidate, and the chain is not used.
+    Where it is one deep, clearances above those that it holds are not looked for. q is (n_candidates, n_joints,
+    n_samples). Where `poses` (n_samples, n_links, 4, 4) is not empty, T_base_link is taken from it, for a single
+    candidate, and the chain is not used.
     """
     given = poses.shape[0] > 0
     n_links = poses.shape[1] if given else chain.parents.size
@@ -236,7 +237,6 @@ def fill_clearances(chain: Chain, volumes: Volumes, q: FloatArray, poses: FloatA
     open_ = np.empty(LANES)
     start_at_base(chain, links)
     base_pose(rows)
-    out[:, :, :] = np.inf
     for b in range(out.shape[0]):
         for first in range(0, n_samples, LANES):
             m = min(LANES, n_samples - first)
@@ -246,6 +246,8 @@ def fill_clearances(chain: Chain, volumes: Volumes, q: FloatArray, poses: FloatA
                 place_links(chain, q[b], first, m, links, rows)
             place_bodies(volumes, rows, bodies, m)
             for row in range(out.shape[2]):
+                if out.shape[1] < n_samples and far_apart(volumes, row, bodies, m, out[b, 0, row]):
+                    continue
                 fill_row(volumes, row, bodies, gap[:m], open_)
                 if out.shape[1] < n_samples:
                     out[b, 0, row] = least_clearance(volumes, row, bodies, gap[:m], open_, out[b, 0, row])
@@ -349,6 +351,36 @@ def fill_row(volumes: Volumes, row: int, bodies: FloatArray, gap: FloatArray, op
     radius = volumes.radius[one] + volumes.radius[other]
     pair_row(bodies[one * BODY_ROWS :], bodies[other * BODY_ROWS :], radius, gap)
     clear(open_)
+
+
+@inner
+def far_apart(volumes: Volumes, row: int, bodies: FloatArray, m: int, enough: float) -> bool:
+    """Return True if the spheres about two bodies leave more than `enough` between them in a whole block."""
+    pair = row - volumes.zone_body.size
+    if pair < 0:
+        return False
+    one, other = volumes.pairs[pair, 0], volumes.pairs[pair, 1]
+    away = (
+        enough + volumes.radius[one] + volumes.radius[other] + half_length(volumes, one) + half_length(volumes, other)
+    )
+    a, b = bodies[one * BODY_ROWS :], bodies[other * BODY_ROWS :]
+    nearest_square = np.inf
+    for lane in range(m):
+        x = a[X0 + lane] + a[X1 + lane] - b[X0 + lane] - b[X1 + lane]
+        y = a[Y0 + lane] + a[Y1 + lane] - b[Y0 + lane] - b[Y1 + lane]
+        z = a[Z0 + lane] + a[Z1 + lane] - b[Z0 + lane] - b[Z1 + lane]
+        nearest_square = least(nearest_square, x * x + y * y + z * z)
+    return bool(away < 0.0 or nearest_square > 4.0 * away * away * (1.0 + TOLERANCE))
+
+
+@inner
+def half_length(volumes: Volumes, body: int) -> float:
+    """Return half the length of a body's segment."""
+    square = 0.0
+    for k in range(3):
+        d = volumes.ends[body, 3 + k] - volumes.ends[body, k]
+        square += d * d
+    return float(0.5 * np.sqrt(square))
 
 
 @inner

@@ -235,6 +235,10 @@ def test_a_population_has_the_least_of_its_samples(random_robot):
     found = population_clearances(robot, scene, q)
     expected = np.array([clearances(robot, scene, positions.T).min(axis=0) for positions in q])
     np.testing.assert_allclose(found, expected, atol=3e-10)  # twice the tolerance of the search along a segment
+    for enough in (*np.quantile(expected, (0.1, 0.5, 0.9)), expected.mean(axis=0)):
+        np.testing.assert_allclose(
+            population_clearances(robot, scene, q, enough), np.minimum(expected, enough), atol=3e-10
+        )
 
 
 class ProtocolOnly:
