@@ -1,0 +1,45 @@
+"""Every door answers damaged files with a reading or a sentence; what once escaped stays answered."""
+
+import pytest
+
+from excitor.robots.errors import ExcitorError
+from tests.fuzzing import DOORS, Door, answer, edited_text, exchanged, fuzz, toml_of
+
+EXECUTED = [name for name in DOORS if name.startswith("programs/")]
+ESCAPED = {  # door: what raised something else, before it was mended
+    "campaign.toml": [
+        'robot = "\\u0000"',
+        f'robot = "{"a" * 3000}.toml"',
+        'robot = "rotradi"\n[[run]]\nlog = "\\u0000"',
+    ]
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_damaged_files_are_read_or_refused(name):
+    assert fuzz(name, examples=5 if name in EXECUTED else 25)[0] == []
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in ESCAPED.items() for text in texts])
+def test_what_escaped_once_is_answered(name, text, tmp_path):
+    assert answer(DOORS[name], text, tmp_path) == ""
+
+
+def test_the_fuzz_finds_what_is_no_sentence(monkeypatch):
+    def reads(text, folder):
+        if "[" not in text:
+            raise ExcitorError("has no list")
+        return text[3000]
+
+    monkeypatch.setitem(DOORS, "x", Door(lambda: ["[1, 2, 3]" * 500], reads))
+    found, count = fuzz("x", examples=60)
+    assert count == 60
+    assert len(found) == 1
+    assert "IndexError at test_fuzzing.py" in found[0]
+
+
+def test_changes_change():
+    assert edited_text("abcdef", [(0.5, 1, "x")]) == "abcxef"
+    assert exchanged("json", '{"a": [1, {"b": 2}]}', [(0.99, "value", 3)]) == '{"a": [1, {"b": 0}]}'
+    assert exchanged("toml", "a = [1, 2]\n[b]\nc = 1.5", [(0.0, "drop", 0)]) == '"b" = {"c" = 1.5}'
+    assert toml_of({"a": [True, float("nan"), None]}) == '"a" = [true, nan, "None"]'
