@@ -4,6 +4,7 @@ import atexit
 import json
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import tomllib
@@ -65,9 +66,13 @@ class Late(BaseException):
 class Door:
     """A way in: whole texts, what reads them in a folder of their own, and whether values can be exchanged in them."""
 
-    seeds: Callable[[], list[str]]
+    makes: Callable[[], list[str]]
     read: Callable[[str, Path], object]
     form: str = ""  # toml, json
+
+    def seeds(self) -> list[str]:
+        """Make the whole texts, once."""
+        return _texts(self)
 
     def damage(self) -> st.SearchStrategy[tuple[int, bool, list[Any]]]:
         """Draw which text is changed, and a few places: of its characters, or of the values of its tree."""
@@ -84,6 +89,11 @@ class Door:
         """Change a text in these places."""
         text = self.seeds()[which]
         return exchanged(self.form, text, changes) if exchanges else edited_text(text, changes)
+
+
+@cache
+def _texts(door: Door) -> list[str]:
+    return door.makes()
 
 
 def edited_text(text: str, edits: list[tuple[float, int, str | float]]) -> str:
@@ -172,6 +182,7 @@ def fuzz(
 ) -> tuple[list[str], int]:
     """Damage the texts of a door: some examples, always the same; or for some seconds, by a seed. List what escapes."""
     door, found, count = DOORS[name], dict[str, str](), 0
+    door.seeds()  # some take a while to make
     end = time.monotonic() + (3600.0 if seconds is None else seconds)
     keep = settings(
         max_examples=examples if seconds is None else 500, deadline=None, database=None, derandomize=seed is None,
@@ -447,3 +458,18 @@ DOORS: dict[str, Door] = {
     "arms.csv": Door(lambda: ["arm,log,serial\na,first.csv,1\nb,second.csv,2\n", "arm,folder\na,.\n"], _arms),
     **{f"programs/{name}": _program(name) for name in NAMES},
 }
+
+
+def main() -> None:
+    """Damage texts of all doors for some seconds each (files, then programs), by a seed; print what escaped as JSON."""
+    of_files, of_programs, seed = (float(word) for word in sys.argv[1:])
+    found = [
+        fuzz(name, seconds=of_programs if name.startswith("programs/") else of_files, seed=int(seed)) for name in DOORS
+    ]
+    print(
+        json.dumps({"escapes": [one for escapes, _ in found for one in escapes], "examples": sum(n for _, n in found)})
+    )
+
+
+if __name__ == "__main__":
+    main()
