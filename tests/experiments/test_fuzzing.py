@@ -25,6 +25,15 @@ def test_what_escaped_once_is_answered(name, text, tmp_path):
     assert answer(DOORS[name], text, tmp_path) == ""
 
 
+@pytest.mark.parametrize("share", ["9" * 400 + ".5", "0." + "9" * 5000, "1e2"])
+def test_shares_that_no_controller_holds_are_refused(share, tmp_path):
+    door = DOORS["programs/krl"]
+    text = door.seeds()[0].replace("TIME_BLOCK PART = 1.250000000", f"TIME_BLOCK PART = {share}", 1)
+    assert answer(door, text, tmp_path) == ""
+    with pytest.raises(ExcitorError, match="shares of a time block are positive"):
+        door.read(text, tmp_path)
+
+
 def test_the_fuzz_finds_what_is_no_sentence(monkeypatch):
     def reads(text, folder):
         if "[" not in text:
