@@ -11,7 +11,9 @@ ESCAPED = {  # door: what raised something else, before it was mended
         'robot = "\\u0000"',
         f'robot = "{"a" * 3000}.toml"',
         'robot = "rotradi"\n[[run]]\nlog = "\\u0000"',
-    ]
+    ],
+    "programs/val3": ['example/example.pjx\n<?xml version="1.0" encoding="nan-8"?>\n<Project/>'],
+    "log.csv": ["t,q1,q2,q3,c1,c2,c3\n0.000000,-1.850433,55.099999,2.6\t0780,-8\t"],
 }
 
 
