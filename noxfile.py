@@ -1,5 +1,7 @@
 """Sessions that check a change, each in an environment of its own: `nox -s lint types tests`."""
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["lint", "types", "tests", "docs-check"]
@@ -39,6 +41,28 @@ def slow(session: nox.Session) -> None:
     """Run the slow tests."""
     install(session, "test")
     session.run("pytest", "-m", "slow", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def oldest(session: nox.Session) -> None:
+    """Run the tests, or those that are named, with the oldest versions that pyproject.toml allows."""
+    session.install("uv>=0.5")
+    session.run("uv", "pip", "install", "--resolution", "lowest-direct", "-e", ".[test]")
+    session.run("pytest", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build what is published into dist/: source, wheel, and a list of all that the wheel installs (CycloneDX)."""
+    session.install("build>=1.2", "cyclonedx-bom>=7", "uv>=0.5")
+    session.run("python", "-m", "build", "--outdir", "dist")
+    user = Path(session.create_tmp()) / "user"
+    wheel = max(Path("dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    session.run("uv", "venv", "--clear", "-q", str(user))
+    session.run("uv", "pip", "install", "-q", "--python", str(user), str(wheel))
+    listed = f"dist/excitor-{wheel.name.split('-')[1]}.cdx.json"
+    made = ("--pyproject", "pyproject.toml", "--output-reproducible", "--validate", "-o", listed)
+    session.run("cyclonedx-py", "environment", *made, str(user))
 
 
 @nox.session

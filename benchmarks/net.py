@@ -1,24 +1,28 @@
 """Benchmark of the tests: small faults in the code that the fast tests notice, doors, damaged models, and memory."""
 
 import contextlib
+import json
 import os
 import random
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import IO
 
 from excitor.experiments.figures import Figure, Report
 from tests.doors import CASES, answer, prepared
-from tests.mutants import CORE, Outcome, files, try_file, warm_up
+from tests.mutants import CORE, ROOT, Outcome, files, try_file, warm_up
 
 LEAST = {True: (85.0, 95.0), False: (75.0, 75.0)}  # percent of all, and of the core's
 MUTANTS = {True: 240, False: 60}
 SECONDS = {True: 1000.0, False: 300.0}  # of mutants; one that is running is finished
 EACH = {True: 6, False: 4}  # mutants of a module
-FUZZ = {True: 60.0, False: 5.0}
+FUZZ = {True: (60.0, 20.0), False: (5.0, 2.0)}  # s a kind of file, and a target's programs
 SOAK = {True: 2000, False: 100}
 
 
@@ -26,11 +30,16 @@ def run(full: bool = False, seed: int | None = None) -> Report:
     """Sample faults by the seed of the day; `full` takes four times as many, and asks for more of them."""
     seed = date.today().toordinal() if seed is None else seed
     warm_up()
-    outcomes = list(mutate(full, seed))
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        command = [sys.executable, "-m", "tests.fuzzing", *map(str, FUZZ[full]), str(seed)]
+        fuzzing = subprocess.Popen(
+            command, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT, text=True
+        )  # on the other core
+        outcomes = list(mutate(full, seed))
+        escapes, examples = escaped(fuzzing, said)
     judged = [each for each in outcomes if each.killed is not None]
     core = [each for each in judged if each.mutant.file in CORE]
     bad = doors()
-    escapes, models = fuzz(FUZZ[full], seed)
     least, least_core = LEAST[full]
     figures = [
         Figure("net.mutants", len(judged)),
@@ -39,7 +48,7 @@ def run(full: bool = False, seed: int | None = None) -> Report:
         Figure("net.core_killed_percent", percent(core), "%", least_core, "at least"),
         Figure("net.cases", len(CASES)),
         Figure("net.cases_bad", len(bad), target=0, bound="equal"),
-        Figure("net.fuzzed", models),
+        Figure("net.fuzzed", examples),
         Figure("net.fuzz_escapes", len(escapes), target=0, bound="equal"),
         Figure("net.soak_growth_mb", soak(SOAK[full]), "MB", 20.0, "at most"),
     ]
@@ -78,45 +87,15 @@ def doors() -> list[str]:
         return [f"{case}: {wrong}" for case in CASES if (wrong := answer(place, case))]
 
 
-def fuzz(seconds: float, seed: int) -> tuple[list[str], int]:
-    """Change whole robot and campaign files at random for some seconds: whatever is no sentence escapes."""
-    from excitor.robots.errors import ExcitorError
-    from excitor.robots.load import catalog_names, robot_from_toml, robot_text
-
-    rng, escapes, count, end = random.Random(seed), [], 0, time.monotonic() + seconds
-    words = [
-        "[",
-        "]",
-        "=",
-        ".",
-        "nan",
-        "-inf",
-        "1e400",
-        '"',
-        "'",
-        "{",
-        "}",
-        "\n",
-        "-1",
-        "0",
-        "true",
-        "[[joint]]",
-        "\x00",
-    ]
-    texts = [robot_text(name) for name in catalog_names()]
-    while time.monotonic() < end:
-        text = rng.choice(texts)
-        for _ in range(rng.randint(1, 4)):
-            at, length = rng.randrange(len(text)), rng.choice((0, 1, 3, 30))
-            text = text[:at] + rng.choice([*words, rng.choice(texts)[at : at + 40]]) + text[at + length :]
-        count += 1
-        try:
-            robot_from_toml(text, "fuzz.toml")
-        except ExcitorError:
-            continue
-        except Exception as error:
-            escapes.append(f"{type(error).__name__}: {error}: {text!r}"[:2000])
-    return escapes, count
+def escaped(fuzzing: "subprocess.Popen[str]", said: IO[str]) -> tuple[list[str], int]:
+    """Wait for the process that damages files; what is no sentence has escaped, and so has what ended the process."""
+    fuzzing.wait()
+    said.seek(0)
+    text = said.read()
+    if fuzzing.returncode:
+        return [f"the process ended with {fuzzing.returncode}: {text[-2000:]}"], 0
+    found = json.loads(text.splitlines()[-1])
+    return found["escapes"], found["examples"]
 
 
 def soak(rounds: int) -> float:

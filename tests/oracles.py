@@ -49,13 +49,23 @@ class Oracle:
     def link_columns(self, Y):
         return np.stack([Y[:, j] @ X for j, X in enumerate(self.into_joint)], axis=1)
 
-    def mass_matrix_and_bias(self, motion, phi):
+    def give(self, phi):
         for j, (X, body) in enumerate(zip(self.into_joint, phi, strict=True)):
             p = X @ body
             mass, lever = p[9], p[6:9] / p[9]
             S = pin.skew(lever)
             inertia = np.array([[p[0], p[1], p[2]], [p[1], p[3], p[4]], [p[2], p[4], p[5]]]) + mass * S @ S
             self.model.inertias[j + 1] = pin.Inertia(mass, lever, inertia)
+
+    def articulated_bodies(self, motion, phi, tau):
+        self.give(phi)
+        data = self.model.createData()
+        return np.array(
+            [pin.aba(self.model, data, q, v, t) for (q, v, _), t in zip(self.states(motion), tau, strict=True)]
+        )
+
+    def mass_matrix_and_bias(self, motion, phi):
+        self.give(phi)
         G = self.tree.coupling
         data = self.model.createData()
         for q, v, _ in self.states(motion):

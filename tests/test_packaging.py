@@ -1,9 +1,11 @@
 """What goes out with the code: workflow, citation, source distribution."""
 
+import re
 import subprocess
 import sys
 import tarfile
 import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,40 @@ def test_the_citation_is_of_this_version():
     assert (str(cited["version"]), cited["license"]) == (PROJECT["version"], PROJECT["license"])
     assert cited["cff-version"] == "1.2.0"
     assert all(cited[key] for key in ("message", "title", "authors", "abstract"))
+
+
+def test_the_oldest_versions_are_tried_and_a_release_lists_what_it_installs():
+    steps = [step.get("run", "") for step in read(".github/workflows/ci.yml")["jobs"]["oldest"]["steps"]]
+    assert any("--resolution lowest-direct" in step for step in steps)
+    assert "python -m pytest -q" in steps
+    assert all(re.search(">=", each) for each in PROJECT["dependencies"])
+    released = [step.get("run", "") for step in read(".github/workflows/release.yml")["jobs"]["release"]["steps"]]
+    assert "nox -s release" in released
+
+
+FAMILIES = {
+    "BSD": "BSD",
+    "Apache-2.0": "Apache",
+    "MIT": "MIT",
+    "Software Foundation": "Python Software Foundation|^PSF",
+}
+STATED = (ROOT / "SECURITY.md").read_text("utf-8").partition("**What it is made of.**")[2].partition("A release")[0]
+
+
+@pytest.mark.parametrize("extra", ["", "matlab", "parquet", "mujoco", "cluster"])
+def test_licences_of_what_is_installed_are_listed(extra):
+    """Each name stands in the clause of its licence, and its own metadata say the same."""
+    clauses = re.split(r"; |\. (?=Under)", " ".join(STATED.split()))
+    for requirement in PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]:
+        name = re.split(r"[ <>=\[]", requirement)[0]
+        (clause,) = (each for each in clauses if re.search(rf"(?<![\w.]){name}\b", each))
+        (family,) = (each for each in FAMILIES if each in clause)
+        try:
+            about = metadata(name)
+        except PackageNotFoundError:
+            continue
+        said = [about.get("License-Expression"), about.get("License"), *(about.get_all("Classifier") or [])]
+        assert re.search(FAMILIES[family], "\n".join(filter(None, said)), re.MULTILINE), f"{name}: {said[:2]}"
 
 
 @pytest.mark.parametrize("name", ["problem", "wish"])

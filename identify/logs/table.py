@@ -217,7 +217,7 @@ def _plain_marks(
     path: Path, lines: list[str], rows: IntArray, columns: Sequence[int], dialect: Dialect
 ) -> tuple[list[str], Dialect, list[str]]:
     """Take marks of thousands out of numbers, and find their decimal mark; refuse where a mark may be either."""
-    if dialect.separator in (",", None):
+    if dialect.separator in (",", None) or not columns:
         return lines, dialect, []
     text = "\n".join(lines)
     comma, point = "," in text and re.search(r"\d,\d", text), "." in text and re.search(r"\d\.\d", text)

@@ -24,7 +24,16 @@ def allowed_folders() -> tuple[Path, ...]:
 
 
 def inside(folder: Path, name: str | Path) -> bool:
-    """Return True if a file named in a folder's file is in that folder or an allowed one, links followed."""
-    place = (folder / name).resolve()
+    """Return True if a file named in a folder's file is in that folder or an allowed one, links followed.
+
+    A name that no file can have is in none.
+    """
+    try:
+        place = (folder / name).resolve()
+        place.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, with a zero byte
+        if isinstance(error, PermissionError):
+            raise
+        return False
     own = [] if Path(name).is_absolute() else [folder.resolve()]
     return any(place.is_relative_to(one) for one in (*own, *_allowed))

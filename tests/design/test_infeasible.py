@@ -172,6 +172,33 @@ def test_reports_are_sentences(cell):
     assert {member.name for member in blocked.members} == expected
 
 
+BRIEFLY = {
+    **{name: made for name, made in CELLS.items() if name not in FAST},
+    "tool too slow": lambda: (make("tx40", tool_speed=0.004), {"tool speed"}),
+    "torque on average": lambda: (make("tx40", torque_rms=np.array([np.inf, 1.0, *[np.inf] * 4])), {"torque rms j2"}),
+    "too narrow for the smallest motion": lambda: (
+        make("tx40", box("cell", (0.35, 0, 0.5), [0.02] * 3, "in", bodies="tool")),
+        {"clearance: cell"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BRIEFLY)
+def test_a_brief_search_names_the_conflict_and_what_is_enough(name):
+    """What slow tests establish by whole searches: the reason and no other, and a motion that fits once it is gone."""
+    problem, expected = BRIEFLY[name]()
+    blocked = explain(problem, seed=0, evaluations=800)
+    assert names(blocked) == expected
+    for member in blocked.members:
+        enough = [relaxation for relaxation in member.relaxations if relaxation.enough]
+        assert enough
+        motion = candidates_of([enough[0].motion])
+        assert violation_of(relaxed(problem, enough[:1]), motion)[0] <= 0.0
+        low, high = problem.position.T
+        within = ((low <= motion.center) & (motion.center <= high)).all()  # limits that are no constraints
+        assert violation_of(problem, motion)[0] > 0.0 or not within
+
+
 def test_amounts_are_those_of_geometry():
     """A box beyond reach: it must grow by the distance that is missing."""
     problem = make("tx40", box("cell", (0.9, 0, 0.32), [0.1] * 3, "in", bodies="tool"))

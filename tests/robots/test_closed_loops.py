@@ -1,4 +1,4 @@
-"""Closed chains against independent mechanics: multipliers on pinocchio's tree, closed forms, sympy, differences."""
+"""Closed chains against independent mechanics: multipliers on pinocchio's tree, MuJoCo, closed forms, differences."""
 
 import numpy as np
 import pinocchio as pin
@@ -27,9 +27,10 @@ from excitor.robots.dynamics import (
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import CanBeSingular, Mechanism, Motion, posture
+from excitor.robots.simulate import Steps, simulate, with_friction_width
 
 PARALLEL = ("five-bar", "five-bar-vertical", "orthoglide-rod", "orthoglide", "delta", "delta-full", "3-rrr")
-
+STEP = 1e-4  # s, of MuJoCo
 
 # ours: XX XY XZ YY YZ ZZ MX MY MZ M; pinocchio: m mx my mz Ixx Ixy Iyy Ixz Iyz Izz
 ORDER = [9, 6, 7, 8, 0, 1, 3, 2, 4, 5]
@@ -153,6 +154,72 @@ def test_torques_are_those_of_lagrange_multipliers_on_an_independent_tree(closed
         np.testing.assert_allclose(C @ whole.motion.dq[k], v, atol=1e-9 * max(1.0, np.abs(v).max()))
         np.testing.assert_allclose(C @ whole.motion.ddq[k], a, atol=1e-9 * max(1.0, np.abs(a).max()))
         np.testing.assert_allclose(tau[k], expected, atol=1e-9 * scale)
+
+
+def test_a_free_motion_is_that_of_mujocos_equality_constraints(closed):
+    """From rest at home, under constant torques that weight alone would not balance, for a tenth of a second."""
+    mujoco = pytest.importorskip("mujoco", reason="mujoco is not installed: pip install excitor[mujoco]")
+    loop, params = closed.mechanism, layout(closed)
+    chi = np.where(np.arange(len(params)) < params.n_link_params, prior(closed), 0.0)
+    q = loop.home[loop.actuated]
+    ddq = (2.0 if loop.tree.prismatic[loop.actuated].all() else 20.0) * np.cos(np.arange(len(q)))
+    tau = inverse_dynamics(closed, Motion(q[None], 0 * q[None], ddq[None]), chi)
+    robot = with_friction_width(closed, 0.3)  # of friction that is 0
+    found = simulate(robot, lambda *_: tau, start=posture(q[None]), steps=Steps(0.01, 11, substeps=20), chi=chi)
+    model, own = mujoco_model(mujoco, loop, chi[: params.n_link_params].reshape(-1, 10))
+    data, driven = mujoco.MjData(model), own[loop.actuated]
+    data.qpos[:] = loop.tree.coupling @ loop.home + loop.tree.offset
+    data.qfrc_applied[driven] = tau[0]
+    for _ in range(round(0.1 / STEP)):
+        mujoco.mj_step(model, data)
+    expected = data.qpos[driven] - loop.tree.offset[driven]
+    moved = np.abs(expected - q).max()
+    assert moved > 0.009
+    np.testing.assert_allclose(found.q[0, :, -1], expected, atol=1e-6 * moved)  # 2e-8 is measured
+
+
+def mujoco_model(mujoco, loop, phi):
+    """Write the opened tree as MuJoCo's bodies; gearing becomes joint equalities, each closure a `connect`."""
+
+    def words(values):
+        return " ".join(repr(float(x)) for x in values)
+
+    def inner(j):
+        T, (xx, xy, xz, yy, yz, zz, *moment, mass) = loop.tree.before[j], body[j]
+        c = np.array(moment) / max(mass, 1e-12)
+        about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) - mass * (c @ c * np.eye(3) - np.outer(c, c))
+        inertia = about + 1e-10 * np.eye(3)  # bodies that only carry others have nothing of their own
+        full = words(inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]])
+        kind = "slide" if loop.tree.sliding[j] else "hinge"
+        return (
+            f'<body name="b{j}" pos="{words(T[:3, 3])}" xyaxes="{words(T[:3, :2].T.ravel())}">'
+            f'<inertial pos="{words(c)}" mass="{max(mass, 1e-8)!r}" fullinertia="{full}"/>'
+            f'<joint name="j{j}" type="{kind}" axis="{words(loop.tree.axis[j])}"/>'
+            + "".join(f'<site name="{name}" pos="{words(p)}"/>' for name, link, p in sites if link == j)
+            + "".join(inner(k) for k in np.flatnonzero(loop.tree.parents == j))
+            + "</body>"
+        )
+
+    body = loop.tree_parameters(phi).tolist()
+    assert {closure.kind for closure in loop.closures} == {"point"}
+    sites = [(f"s{k}{e}", c.links[e], c.points[e]) for k, c in enumerate(loop.closures) for e in range(2)]
+    equal = "".join(f'<connect site1="s{k}0" site2="s{k}1"/>' for k in range(len(loop.closures)))
+    own = np.argmax(loop.tree.coupling != 0.0, axis=0)  # the link that a coordinate moves first
+    for j, row in enumerate(loop.tree.coupling):
+        i = int(np.argmax(row != 0.0))
+        assert np.count_nonzero(row) == 1
+        if own[i] != j:
+            cubic = words([loop.tree.offset[j] - row[i] * loop.tree.offset[own[i]], row[i], 0, 0, 0])
+            equal += f'<joint joint1="j{j}" joint2="j{own[i]}" polycoef="{cubic}"/>'
+    outer = "".join(f'<site name="{name}" pos="{words(p)}"/>' for name, link, p in sites if link < 0)
+    outer += "".join(inner(j) for j in np.flatnonzero(loop.tree.parents < 0))
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><compiler angle="radian" boundmass="0"/><option timestep="{STEP}" integrator="RK4" '
+        f'gravity="{words(loop.tree.gravity)}" iterations="200" tolerance="1e-14"/><default><equality '
+        f'solref="{2 * STEP} 1" solimp="0.99999 0.99999 0.001"/></default>'
+        f"<worldbody>{outer}</worldbody><equality>{equal}</equality></mujoco>"
+    )
+    return model, own
 
 
 def test_closures_close(closed):

@@ -1,5 +1,7 @@
 """The compiled physics against pinocchio, on the catalogue and on random trees; identities; gradients."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 from tests.oracles import Oracle
+from tests.random_robots import with_drive
 
 RELATIVE = 1e-9  # the bar; rounding leaves about 1e-14
 
@@ -57,6 +60,18 @@ def test_forward_dynamics_matches_pinocchio(random_robot, random_motion):
     ]
     ours = dynamics.forward_dynamics(random_robot, motion.q, dq=motion.dq, tau=tau, chi=chi)
     assert relative(ours, np.array(expected)) < RELATIVE
+
+
+def test_forward_dynamics_is_that_of_the_articulated_bodies(random_robot, random_motion):
+    tree = random_robot.mechanism
+    tree = replace(tree, joint_names=tree.link_names, coupling=np.eye(tree.n_links))  # ABA knows no gearing
+    robot = with_drive(tree, np.random.default_rng(tree.n_links))
+    motion, params = random_motion(robot), layout(robot)
+    chi = np.where(np.arange(len(params)) < params.n_link_params, robot.chi, 0.0)
+    oracle = Oracle(robot.mechanism)
+    expected = oracle.articulated_bodies(motion, chi[: params.n_link_params].reshape(-1, 10), motion.ddq)
+    ours = dynamics.forward_dynamics(robot, motion.q, dq=motion.dq, tau=motion.ddq, chi=chi)
+    assert relative(ours, expected) < RELATIVE
 
 
 def test_poses_match_pinocchio(any_robot, random_motion):

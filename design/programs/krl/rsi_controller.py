@@ -314,7 +314,7 @@ def parsed(text: str, what: str) -> ET.Element:
         raise Break(f"{what} declares a document type")
     try:
         return ET.fromstring(text)
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError) as error:
         raise Break(f"{what} is no XML: {error}") from None
 
 

@@ -292,6 +292,7 @@ NEAR = 0.5001  # deg: a first motion this short brings the robot home exactly, a
 SAME = 1e-5  # deg: poses that differ by less are one
 LONGEST_TRACE_NAME = 7  # letters that are safe
 REST_STEP = 0.1  # s between the points that stand for a rest
+_DIGITS = 40  # of a share, which is written with nine decimals
 
 
 class ProgramHalt(Exception):
@@ -311,14 +312,14 @@ def _times(block: Spline) -> np.ndarray:
     shares = [float(part) for part in block.times.parts]
     # Decimals are summed as whole numbers: the shares are 100 % exactly, or the controller takes them for weights.
     decimals = max(len(part.partition(".")[2]) for part in block.times.parts)
-    if any("e" in part.lower() for part in block.times.parts) or min(shares) <= 0.0:
-        raise Fault("shares of a time block are positive, and written without an exponent")
+    if any("e" in part.lower() or len(part) > _DIGITS for part in block.times.parts) or min(shares) <= 0.0:
+        raise Fault(f"shares of a time block are positive, and written without an exponent in {_DIGITS} digits at most")
     total = sum(int(part.partition(".")[0] + part.partition(".")[2].ljust(decimals, "0")) for part in block.times.parts)
     if total != 100 * 10**decimals:
         raise Fault(f"shares of the time block sum to {total / 10**decimals:.9g} %, expected exactly 100 %")
     seconds = float(block.times.seconds)
-    if seconds <= 0.0:
-        raise Fault("the time block takes no time")
+    if not 0.0 < seconds < np.inf:
+        raise Fault("the time block takes no time, or endless time")
     # Times are taken as written: rounded to REAL they were off by 6e-8 of the whole, as is any clock.
     passed = np.concatenate([[0.0], np.cumsum(shares)]) * (seconds / 100.0)
     passed[-1] = seconds

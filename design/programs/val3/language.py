@@ -95,6 +95,8 @@ def _parse(files: Mapping[str, str], file: str, root: str) -> ET.Element:
         element = ET.fromstring(text.encode())
     except ET.ParseError as error:
         raise ProgramError(file, error.position[0], f"no well-formed XML: {error}") from None
+    except LookupError as error:
+        raise ProgramError(file, 1, f"no well-formed XML: {error}") from None
     if element.tag != _SPACE + root:
         raise ProgramError(file, None, f"the root is {element.tag!r}, expected {_SPACE + root!r}")
     return element
