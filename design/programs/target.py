@@ -7,7 +7,7 @@ halt. Names, comments and numbers are made safe for any program. Table times beg
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -46,6 +46,7 @@ class Condition:
     does: Literal["", "slows", "ends"] = ""  # slows down along the path; or commands no more: the controller stops
     within: float = 0.0  # s until that begins
     says: str = ""  # for the operator's page
+    counts: Sequence[int] = ()  # lost control steps that it notices, among how many, and after how many it counts anew
 
     @property
     def sides(self) -> tuple[float, float]:

@@ -45,6 +45,7 @@ LATER = 0.05  # s by which it may take longer than stated
 STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
 _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
+_LATE = 0.9  # of the steps among which lost ones are counted
 _EARLY = 5.0  # s of a run in which verify lets something happen
 _RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
@@ -245,10 +246,13 @@ def aborts(
             yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
     except ProgramError as error:
         yield f"with all that it watches just inside of its limits the program fails: {error}"
-    for k, event in enumerate(_outside(plan, target, moments, np.random.default_rng(moments))):
+    outside = [*_outside(plan, target, moments, np.random.default_rng(moments))]
+    brief = [*_brief(plan, target, machine.step)] if not moments else []
+    for k, event in enumerate([*outside, *(event for event, _ in brief)]):
         condition = watched[event.name]
         what = f"where {event.name} is {event.value:g} {condition.unit}, {event.after:.3f} s into {event.stretch}"
         passing = (*_passing(event, condition),) if k % 2 or not moments else ()
+        passing = brief[k - len(outside)][1:] if k >= len(outside) else passing
         what += ", and good again soon" if passing else ""
         try:
             execution = executor.execute(files, name, replace(machine, events=(event, *passing)))
@@ -264,6 +268,20 @@ def _passing(event: Event, condition: Condition) -> Iterator[Event]:
     if event.name in _RETURN and condition.does == "slows" and (halved or condition.within <= DETECTION):
         after = event.after + (min(condition.within, DETECTION) if halved else condition.within) + LATER
         yield replace(event, value=condition.sides[0], after=after)
+
+
+def _brief(plan: Plan, target: Target, step: float) -> Iterator[tuple[Event, Event]]:
+    """List a slider at half for just the steps that are noticed, late among those that they are counted in.
+
+    From then on all is good again, and a stop must end all the same.
+    """
+    stretch: StretchName = "out" if plan.out.duration > _EARLY else "main"
+    for key, each in target.conditions.items():
+        if each.counts:
+            lost, among, anew = each.counts
+            after = (anew * int(_fast(plan, stretch)[2] / step / anew) + int(_LATE * among)) * step
+            event = Event(key, 100.0 * SLOWED, after, stretch)
+            yield event, replace(event, value=each.sides[0], after=after + lost / SLOWED * step)
 
 
 def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator) -> Iterator[Event]:
