@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from excitor.design.programs.registry import NAMES as TARGETS
+from excitor.design.programs.registry import TARGETS
 from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot, choice, did_you_mean
@@ -718,7 +718,7 @@ def _program_problems(folder: Path, k: int, program: str) -> list[str]:
     """Check that a run's program was emitted."""
     target, _, name = program.partition("/")
     where = f"programs/{target}/manifest.json"
-    if target in TARGETS and name and (folder / where).is_file():
+    if target in list(TARGETS) and name and (folder / where).is_file():
         return []
     return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
 
