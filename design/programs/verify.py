@@ -16,6 +16,7 @@ from excitor.design.programs.interpolate import (
     executed,
     spacing_for,
     worst_position,
+    worst_positions,
 )
 from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import (
@@ -64,6 +65,7 @@ class Verdict:
     max_position_error: float  # rad or m, at what the program commands or lists
     executed: ExecutedMotion | None  # None where the program does not run
     condition_planned: float | None  # None for runs of moves, and unless something scores it
+    position_errors: FloatArray | None = None  # (n_joints,), each joint's own; None where the program does not run
 
     @property
     def good(self) -> bool:
@@ -102,9 +104,12 @@ def verify(
         problems += _refusals(plan, target, executor, files, name)
         problems += (_any_speed if plan.poses else aborts)(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
-    if nominal is None or problems:
-        worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
-        return Verdict(name, tuple(dict.fromkeys(problems)), worst, None, planned_value)
+    if nominal is None:
+        return Verdict(name, tuple(dict.fromkeys(problems)), float("nan"), None, planned_value)
+    errors = worst_positions(plan, target, nominal)
+    worst = float(errors.max())
+    if problems:
+        return Verdict(name, tuple(dict.fromkeys(problems)), worst, None, planned_value, errors)
     found = executed(plan, target, nominal, constraints=judge.constraints, score=judge.score)
     problems += found.broken
     if judge.loss is not None and planned_value is not None and found.conditions is not None:
@@ -114,7 +119,7 @@ def verify(
                 f"the executed motion's condition number may be {found.conditions[1]:.4g}, {lost:.1%} above the "
                 f"planned {planned_value:.4g}; allowed are {judge.loss:.1%}; {_remedy(plan, target, nominal, judge)}"
             )
-    return Verdict(name, tuple(problems), worst_position(plan, target, nominal), found, planned_value)
+    return Verdict(name, tuple(problems), worst, found, planned_value, errors)
 
 
 def _remedy(plan: Plan, target: Target, execution: Execution, judge: Judge) -> str:
