@@ -451,7 +451,7 @@ def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
     return plan.stretch(stretch).edges
 
 
-_PER_LINE = 60  # points of a line of a first run, on which no time matters
+_PER_LINE = 24  # points of a line of a first run, on which no time matters
 
 
 def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:
