@@ -46,6 +46,7 @@ LATER = 0.05  # s by which it may take longer than stated
 STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
 _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
+_GOOD = {"flag": 0.0, "%": 100.0}  # values at which nothing is wrong: just inside of such a limit a run is as any other
 _LATE = 0.9  # of the steps among which lost ones are counted
 _EARLY = 5.0  # s of a run in which verify lets something happen
 _RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
@@ -241,16 +242,8 @@ def aborts(
         Event(key, each.sides[0], (k + 1) / (len(watched) + 1) * plan.body.duration)
         for k, (key, each) in enumerate(watched.items())
     )
-    inside = replace(machine, events=(*machine.events, *events))
-    try:
-        execution = executor.execute(files, name, inside)
-        off = worst_position(plan, target, execution)
-        why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
-        made = [one.name for one in execution.stretches]
-        if why or made[-1:] != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1:]:
-            yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
-    except ProgramError as error:
-        yield f"with all that it watches just inside of its limits the program fails: {error}"
+    if moments or any(event.value != _GOOD.get(watched[event.name].unit) for event in events):  # else nothing happens
+        yield from _inside(plan, target, executor, (files, name), replace(machine, events=events))
     outside = [*_outside(plan, target, moments, np.random.default_rng(moments))]
     brief = [*_brief(plan, target, machine.step)] if not moments else []
     for k, event in enumerate([*outside, *(event for event, _ in brief)]):
@@ -265,6 +258,21 @@ def aborts(
             yield f"{what}, the program fails rather than stops: {error}"
             continue
         yield from (f"{what}, {problem}" for problem in abort_problems(plan, target, execution, event))
+
+
+def _inside(
+    plan: Plan, target: Target, executor: Executor, given: tuple[Mapping[str, str], str], machine: Machine
+) -> Iterator[str]:
+    """Run a program on a machine that is just inside of all limits, and on which it must reach its end."""
+    try:
+        execution = executor.execute(*given, machine)
+        off = worst_position(plan, target, execution)
+        why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
+        made = [one.name for one in execution.stretches]
+        if why or made[-1:] != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1:]:
+            yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
+    except ProgramError as error:
+        yield f"with all that it watches just inside of its limits the program fails: {error}"
 
 
 def _passing(event: Event, condition: Condition) -> Iterator[Event]:
