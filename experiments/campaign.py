@@ -314,7 +314,9 @@ class TorqueRuns(Table):
 def _one_host(text: str) -> str:
     """Refuse what is not the IPv4 address of one host."""
     numbers = text.split(".")
-    if len(numbers) != 4 or not all(x.isascii() and x.isdigit() and len(x) < 4 and int(x) < 256 for x in numbers):
+    if len(numbers) != 4 or not all(
+        x.isascii() and x.isdigit() and len(x) < 4 and x == str(int(x)) and int(x) < 256 for x in numbers
+    ):
         raise ValueError("is no address of four numbers, such as 192.168.1.100")
     if int(numbers[0]) in (0, 255) or int(numbers[0]) >= 224:
         raise ValueError("is no address of a single computer")

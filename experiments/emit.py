@@ -399,7 +399,7 @@ def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str,
 
 
 def alike(one: CheckedPlan, other: CheckedPlan) -> bool:
-    """True if two programs are planned and judged alike, whatever their names."""
+    """Return True if two programs are planned and judged alike, whatever their names."""
     a, b = one.plan, other.plan
     same = a.torques is b.torques is None and a.robot is b.robot and (a.dry, a.payload) == (b.dry, b.payload)
     judges = ((x.constraints, x.score, x.loss) for x in (one.judge, other.judge))
@@ -411,7 +411,7 @@ _REMARK = re.compile(r"\s*(#|\(\*|//|<!--|&COMMENT|!|;|\"run\": )")
 
 
 def renamed(files: Mapping[str, str], others: Mapping[str, str], words: Sequence[tuple[str, str]]) -> bool:
-    """True if a program is another, which has been executed, with its own name everywhere: it executes alike.
+    """Return True if a program is another, already executed, with its own name everywhere: it executes alike.
 
     `words`: of both the program's name and its run's, which remarks may have. One name that is left makes it another.
     """

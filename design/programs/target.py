@@ -414,7 +414,9 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
 
 
-_NUMBERED = re.compile(r"\b(?:(R)\[19([6-9])|(PR|F)\[99|(output integer register|output_int_register_) ?24)")
+_NUMBERED = re.compile(
+    r"(?<!\w)(?:(R)\[19([6-9])|(PR|F)\[99|([Oo]utput integer register|output_int_register_|--register) ?24)"
+)
 
 
 def site_numbers(text: str, site: Mapping[str, Any]) -> str:
