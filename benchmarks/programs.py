@@ -182,9 +182,14 @@ def cost(folder: Path, full: bool) -> dict[str, Any]:
     bad = [one.refused for one in made if one.folder is None and one.name != "franka"]
     script = where / "programs" / "urscript" / "excitation.script"
     size = float(script.stat().st_size) if script.exists() else float("nan")
+    executed = sum(len(one.verified.verdicts) for one in made if one.verified is not None)  # programs of all targets
+    source = Path(registry.__file__).parent
+    lines = sum(len(file.read_text("utf-8").splitlines()) for file in source.rglob("*.py"))
     return {
         "figures": [
             Figure("programs.emit_verify_cpu_s", spent / second, "reference s", 60.0, "at most"),
+            Figure("programs.emit_verify_s", spent / second / executed, "reference s", 3.0, "at most"),  # a program
+            Figure("programs.lines", float(lines), "lines", 18_000.0, "at most"),
             Figure("programs.refused", float(len(bad)), "", 0.0, "equal"),
             Figure("programs.urscript_bytes", size, "bytes", 6000.0, "at most"),
         ],
