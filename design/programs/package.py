@@ -212,7 +212,8 @@ def operator_page(made: "Package") -> str:
     ]
     text = "\n\n".join(part for part in parts if part) + "\n"
     for pattern, key in _NAMED.items():
-        text = re.sub(pattern, lambda found, key=key: str(plan.site.get(key, found[0])), text)
+        if key in plan.site:
+            text = re.sub(pattern, str(plan.site[key]), text)
     return site_numbers(text, plan.site)
 
 

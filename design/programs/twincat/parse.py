@@ -348,7 +348,7 @@ def store(at: Place, code: Code) -> Work:
 
 def _assigned(index: int, code: Code, run: Run) -> Work:
     """Write to the frame: a known value, a variable of the frame, or what an expression gives."""
-    value, slot = code.constant, code.slot
+    value, slot = code.constant, -1 if code.slot is None else code.slot
 
     def assign_constant(F: Frame) -> None:
         F[index] = value
@@ -359,7 +359,7 @@ def _assigned(index: int, code: Code, run: Run) -> Work:
     def assign(F: Frame) -> None:
         F[index] = run(F)
 
-    if isinstance(code.type, Scalar) and (code.fixed or slot is not None):
+    if isinstance(code.type, Scalar) and (code.fixed or slot >= 0):
         return assign_constant if code.fixed else assign_variable
     return assign
 
