@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from excitor.design.programs.registry import NAMES as TARGETS
+from excitor.design.programs.registry import TARGETS
 from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot, choice, did_you_mean
@@ -314,7 +314,9 @@ class TorqueRuns(Table):
 def _one_host(text: str) -> str:
     """Refuse what is not the IPv4 address of one host."""
     numbers = text.split(".")
-    if len(numbers) != 4 or not all(x.isascii() and x.isdigit() and len(x) < 4 and int(x) < 256 for x in numbers):
+    if len(numbers) != 4 or not all(
+        x.isascii() and x.isdigit() and len(x) < 4 and x == str(int(x)) and int(x) < 256 for x in numbers
+    ):
         raise ValueError("is no address of four numbers, such as 192.168.1.100")
     if int(numbers[0]) in (0, 255) or int(numbers[0]) >= 224:
         raise ValueError("is no address of a single computer")
@@ -718,7 +720,7 @@ def _program_problems(folder: Path, k: int, program: str) -> list[str]:
     """Check that a run's program was emitted."""
     target, _, name = program.partition("/")
     where = f"programs/{target}/manifest.json"
-    if target in TARGETS and name and (folder / where).is_file():
+    if target in list(TARGETS) and name and (folder / where).is_file():
         return []
     return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
 

@@ -1,5 +1,6 @@
 """Programs of a campaign's design: written if their own execution passes all checks, and verified again at any time."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import numpy as np
 
 from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion, conditions
-from excitor.design.motion import Run, line_run, read_run
+from excitor.design.motion import Run, line_run, read_run, run_data
 from excitor.design.programs import effort, registry
 from excitor.design.programs.facts import Facts, facts_of, unknown_accelerations
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
@@ -368,10 +369,23 @@ def verify_contents(
 
 def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str, str], listen: Listen) -> Verification:
     names = program_names_of([judged.plan for judged in programs], target)
-    verdicts = []
-    for name, judged in zip(names, programs, strict=True):
+    verdicts: list[Verdict] = []
+    files = [own_files(texts, name, names, target) for name in names]
+    for name, judged, own in zip(names, programs, files, strict=True):
+        twin = next(
+            (
+                replace(verdict, program=name)
+                for other, there, verdict in zip(programs, files, verdicts, strict=False)
+                if verdict.good
+                and alike(other, judged)
+                and renamed(there, own, ((verdict.program, other.plan.run), (name, judged.plan.run)))
+            ),
+            None,
+        )
+        if twin is not None:
+            verdicts.append(twin)
+            continue
         listen(f"running {target.name}/{name}")
-        own = own_files(texts, name, names, target)
         if judged.plan.torques is not None:
             verdicts.append(effort.verify(judged.plan, target, own, name))
             continue
@@ -382,6 +396,40 @@ def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str,
         executor = registry.executor(target.name, poses=bool(judged.plan.poses))
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
     return Verification(target, tuple(programs), tuple(verdicts))
+
+
+def alike(one: CheckedPlan, other: CheckedPlan) -> bool:
+    """Return True if two programs are planned and judged alike, whatever their names."""
+    a, b = one.plan, other.plan
+    same = a.torques is b.torques is None and a.robot is b.robot and (a.dry, a.payload) == (b.dry, b.payload)
+    judges = ((x.constraints, x.score, x.loss) for x in (one.judge, other.judge))
+    motions = ((run_data(x.out), run_data(x.body), bool(x.poses), x.site) for x in (a, b))
+    return same and not any(x is not y for x, y in zip(*judges, strict=True)) and len({*map(repr, motions)}) == 1
+
+
+_REMARK = re.compile(r"\s*(#|\(\*|//|<!--|&COMMENT|!|;|\"run\": )")
+
+
+def renamed(files: Mapping[str, str], others: Mapping[str, str], words: Sequence[tuple[str, str]]) -> bool:
+    """Return True if a program is another, already executed, with its own name everywhere: it executes alike.
+
+    `words`: of both the program's name and its run's, which remarks may have. One name that is left makes it another.
+    """
+    (name, run), (other, other_run) = words
+    mapped = {(file.replace(name, other) if file.startswith(name) else file): file for file in files}
+    if mapped.keys() != others.keys():
+        return False
+    for there, file in mapped.items():
+        if there == file:  # a client, which all programs share
+            continue
+        wanted, found = files[file].replace(name, other).split("\n"), others[there].split("\n")
+        if len(wanted) != len(found):
+            return False
+        for was, a, b in zip(files[file].split("\n"), wanted, found, strict=True):
+            plain = [x.replace(one, "").replace(own, "") for x, one, own in ((was, name, run), (b, other, other_run))]
+            if a != b and not (_REMARK.match(b) and plain[0] == plain[1]):
+                return False
+    return True
 
 
 def own_files(texts: Mapping[str, str], name: str, names: Sequence[str], target: Target) -> dict[str, str]:
@@ -435,6 +483,7 @@ def plans_of(
     runs = {plan.name: plan for plan in planned_runs(setup)[0]}
     made: list[CheckedPlan] = []
     firsts: dict[str, CheckedPlan | str] = {}
+    known: dict[str, list[CheckedPlan]] = {}
     notes: list[str] = []
     torques = {run.name: run for run in design.torque_runs}
     designed = {run.name: run for run in (*design.runs, *design.slow_runs)}
@@ -453,6 +502,7 @@ def plans_of(
                 raise ValueError("has no certified way from home to the start; state home_deg, and design again")
             else:
                 one = periodic_programs(setup, runs[name], body, read_run(run.way, "way"))
+        one = known[name] = _judged_as(known.get(runs[name].same_as or "", []), one)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
         first = _known_first_run(firsts, run, one[-1]) if poses else None
@@ -468,6 +518,14 @@ def plans_of(
     site = campaign.content.site.model_dump()
     made = [replace(one, plan=replace(one.plan, no_go=no_go, site=site)) for one in made]
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
+
+
+def _judged_as(repeated: Sequence[CheckedPlan], made: list[CheckedPlan]) -> list[CheckedPlan]:
+    """Let the programs of a run that repeats another, with what it carries, share its judges."""
+    same = len(repeated) == len(made) and all(
+        (a.plan.payload, a.plan.dry) == (b.plan.payload, b.plan.dry) for a, b in zip(repeated, made, strict=True)
+    )
+    return [replace(b, judge=a.judge) for a, b in zip(repeated, made, strict=True)] if same else made
 
 
 def torque_programs(setup: Setup, run_plan: RunPlan, run: TorqueRun, n_robots: int) -> Iterator[CheckedPlan]:

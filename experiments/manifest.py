@@ -255,7 +255,7 @@ def _check_times(entry: Program, made: ExpectedMotion) -> None:
 
 def manifests_of(folder: Path) -> dict[str, Path]:
     """Find the manifests of a campaign's folder, by their targets."""
-    paths = {target: folder / PROGRAMS / target / MANIFEST for target in registry.NAMES}
+    paths = {target: folder / PROGRAMS / target / MANIFEST for target in registry.TARGETS}
     return {target: path for target, path in paths.items() if path.is_file()}
 
 

@@ -131,7 +131,7 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
 
 def _emitted(campaign: OpenCampaign) -> list[str]:
     parent = campaign.folder / PROGRAMS
-    names = [name for name in registry.NAMES if (parent / name).is_dir()]
+    names = [name for name in registry.TARGETS if (parent / name).is_dir()]
     if not names:
         raise ExcitorError(f"{parent}: has no programs; run excitor emit {typed(campaign.folder)} --target NAME first")
     return [name for name in names if name != "csv"] or names  # every emit writes the table as well

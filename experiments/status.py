@@ -77,7 +77,7 @@ def _design(campaign: OpenCampaign) -> Stage:
 
 def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
     folder = campaign.folder
-    emitted = [name for name in registry.NAMES if (folder / PROGRAMS / name).is_dir()]
+    emitted = [name for name in registry.TARGETS if (folder / PROGRAMS / name).is_dir()]
     if not emitted:
         yield Stage(PROGRAMS, "missing", remedy=f"excitor emit {typed(folder)} --target NAME")
     for name in emitted:

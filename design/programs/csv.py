@@ -14,14 +14,31 @@ from excitor.robots.arrays import FloatArray
 TARGET = stated("csv.toml", "csv")
 
 _NAMES = {mark: name for name, mark in PARTS.items()}
+_LINES = 3e-4  # rad or m
+_BETWEEN = 0.01, 0.1  # s
+_SAMPLES = 2000  # of a motion, in which its largest acceleration is looked for
+_RATE_DECIMALS = 9  # of velocities and accelerations
 _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one table per motion segment, joints in rad and m."""
     made = [stretch for stretch in Stretches if plan.stretch(stretch).duration > 0.0]
-    step = spacing or TARGET.spacing or 0.01
-    return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}
+    return {
+        f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, spacing or fitting_spacing(plan, stretch)))
+        for stretch in made
+    }
+
+
+def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
+    """Choose the time between rows so that straight lines between them leave the motion by at most `_LINES`.
+
+    Over h at the acceleration a a line is off by h²a / 8; the stated velocities and accelerations tell the rest.
+    """
+    run = plan.stretch(stretch)
+    peak = float(np.abs(run.at(np.linspace(0.0, run.duration, _SAMPLES), 2)).max())
+    step = np.sqrt(8.0 * _LINES / max(peak, 1e-9))
+    return float(np.clip(1e-3 * np.floor(1e3 * step), *_BETWEEN))
 
 
 def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
@@ -30,10 +47,10 @@ def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
     yield ",".join(["t", "phase", "period", *columns]) + "\n"
     t = table_times(plan, stretch, spacing)
     values = np.concatenate([plan.stretch(stretch).at(t, order) for order in range(3)], axis=1)
-    values[np.abs(values) < 1e-15] = 0.0
+    values = np.round(values, 12) + 0.0  # no -0
     parts = marks(plan) if stretch == "main" else ((0.0, 0),)
     which = np.searchsorted([start - 1e-9 for start, _ in parts], t, side="right") - 1
-    line = ",".join(["%.12g"] * values.shape[1])
+    line = ",".join([f"%.{TARGET.decimals}f"] * n + [f"%.{_RATE_DECIMALS}f"] * (2 * n))
     for time, part, row in zip(t, which, values, strict=True):
         phase, period = part_of(stretch, parts[part][1])
         yield f"{time:.15g},{phase},{period}," + line % tuple(row) + "\n"

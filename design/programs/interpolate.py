@@ -535,12 +535,17 @@ def _from_home(plan: Plan, target: Target, stretch: Stretch, stood: FloatArray) 
 
 def worst_position(plan: Plan, target: Target, execution: Execution) -> float:
     """Find the largest difference of positions at what the program commands or lists, rad or m."""
-    errors = [
-        np.abs(from_axes(plan.robot, target, stretch.axes) - plan.stretch(stretch.name).at(stretch.t)).max(initial=0.0)
-        for stretch in execution.stretches
-        if stretch.kind != "way-points" or stretch.name == "main"
-    ]
-    return float(max(errors, default=0.0))
+    return float(worst_positions(plan, target, execution).max())
+
+
+def worst_positions(plan: Plan, target: Target, execution: Execution) -> FloatArray:
+    """Find each joint's largest difference at what the program commands or lists, (n_joints,), rad or m."""
+    errors = [np.zeros(plan.robot.n_joints)]
+    for stretch in execution.stretches:
+        if stretch.kind != "way-points" or stretch.name == "main":
+            off = from_axes(plan.robot, target, stretch.axes) - plan.stretch(stretch.name).at(stretch.t)
+            errors.append(np.abs(off).max(axis=0, initial=0.0))
+    return np.asarray(np.max(errors, axis=0))
 
 
 def _stretch(plan: Plan, target: Target, stretch: Stretch, step: float) -> Iterator[str]:

@@ -161,7 +161,9 @@ _REFUSED = {
     "axes": "an axis takes no external set points within 2 s",
 }
 _DOES = {"slows": "it slows down along its path", "ends": "it commands no more, and the controller stops"}
-_NAMED = {"T_ROB1": "task", "EXCITOR.XML": "trace", "59152": "port"}  # on pages, unless [site] states another
+_NAMED = {  # on pages, unless [site] states another
+    r"\bT_ROB1\b": "task", r"\bEXCITOR\.XML\b": "trace", r"\b59152\b": "port", r"\bEXCITOR\b(?!\.XML)": "device",
+}  # fmt: skip
 _UNLESS_FIRST = dict.fromkeys(("override", "mode"), " (not the program of the poses)")
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
@@ -209,8 +211,9 @@ def operator_page(made: "Package") -> str:
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
     ]
     text = "\n\n".join(part for part in parts if part) + "\n"
-    for word, key in _NAMED.items():
-        text = text.replace(word, str(plan.site.get(key, word)))
+    for pattern, key in _NAMED.items():
+        if key in plan.site:
+            text = re.sub(pattern, str(plan.site[key]), text)
     return site_numbers(text, plan.site)
 
 

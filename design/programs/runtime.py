@@ -203,15 +203,18 @@ class Guard:
 
     def sequence(self, steps: Sequence[tuple[int | None, Run]]) -> Run:
         """Run statements one after the other, each with its line."""
+        lines, runs, wrong = [line for line, _ in steps], [step for _, step in steps], self.wrong
 
         def run(frame: Any) -> Any:
-            for line, step in steps:
-                try:
-                    left = step(frame)
-                except self.wrong as error:
-                    raise ProgramError(self.file, line, self.sentence(error)) from None
-                if left:
-                    return left
+            left = iter(runs)
+            try:
+                for step in left:
+                    way = step(frame)
+                    if way:
+                        return way
+            except wrong as error:
+                line = lines[-1 - operator.length_hint(left)]
+                raise ProgramError(self.file, line, self.sentence(error)) from None
             return None
 
         return run

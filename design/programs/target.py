@@ -7,7 +7,7 @@ halt. Names, comments and numbers are made safe for any program. Table times beg
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -46,6 +46,7 @@ class Condition:
     does: Literal["", "slows", "ends"] = ""  # slows down along the path; or commands no more: the controller stops
     within: float = 0.0  # s until that begins
     says: str = ""  # for the operator's page
+    counts: Sequence[int] = ()  # lost control steps that it notices, among how many, and after how many it counts anew
 
     @property
     def sides(self) -> tuple[float, float]:
@@ -413,7 +414,9 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
     return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
 
 
-_NUMBERED = re.compile(r"\b(?:(R)\[19([6-9])|(PR|F)\[99|(output integer register|output_int_register_) ?24)")
+_NUMBERED = re.compile(
+    r"(?<!\w)(?:(R)\[19([6-9])|(PR|F)\[99|([Oo]utput integer register|output_int_register_|--register) ?24)"
+)
 
 
 def site_numbers(text: str, site: Mapping[str, Any]) -> str:
@@ -450,7 +453,7 @@ def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
     return plan.stretch(stretch).edges
 
 
-_PER_LINE = 60  # points of a line of a first run, on which no time matters
+_PER_LINE = 24  # points of a line of a first run, on which no time matters
 
 
 def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:

@@ -16,6 +16,7 @@ from excitor.design.programs.interpolate import (
     executed,
     spacing_for,
     worst_position,
+    worst_positions,
 )
 from excitor.design.programs.plan import Plan, Stretches, StretchName
 from excitor.design.programs.target import (
@@ -45,6 +46,8 @@ LATER = 0.05  # s by which it may take longer than stated
 STRETCHED = 0.25  # share by which a stop may be longer or shorter than stated
 _GRID = 1e-3  # s between the points of a path that commands are looked for at
 _NEARER = 5e-3  # rad/s or m/s: by how much a point counts as farther off for every second that it is from its time
+_GOOD = {"flag": 0.0, "%": 100.0}  # values at which nothing is wrong: just inside of such a limit a run is as any other
+_LATE = 0.9  # of the steps among which lost ones are counted
 _EARLY = 5.0  # s of a run in which verify lets something happen
 _RETURN = frozenset({"override", "run", "drive", "mode", "program"})  # of what is watched, that can be good again
 NEAR_PATH, RESTING = 1e-4, 0.01  # rad or m off the path; rad/s or m/s that count as rest
@@ -63,6 +66,7 @@ class Verdict:
     max_position_error: float  # rad or m, at what the program commands or lists
     executed: ExecutedMotion | None  # None where the program does not run
     condition_planned: float | None  # None for runs of moves, and unless something scores it
+    position_errors: FloatArray | None = None  # (n_joints,), each joint's own; None where the program does not run
 
     @property
     def good(self) -> bool:
@@ -101,9 +105,12 @@ def verify(
         problems += _refusals(plan, target, executor, files, name)
         problems += (_any_speed if plan.poses else aborts)(plan, target, executor, files, name)
     planned_value = condition_planned(plan, judge.score)
-    if nominal is None or problems:
-        worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
-        return Verdict(name, tuple(dict.fromkeys(problems)), worst, None, planned_value)
+    if nominal is None:
+        return Verdict(name, tuple(dict.fromkeys(problems)), float("nan"), None, planned_value)
+    errors = worst_positions(plan, target, nominal)
+    worst = float(errors.max())
+    if problems:
+        return Verdict(name, tuple(dict.fromkeys(problems)), worst, None, planned_value, errors)
     found = executed(plan, target, nominal, constraints=judge.constraints, score=judge.score)
     problems += found.broken
     if judge.loss is not None and planned_value is not None and found.conditions is not None:
@@ -113,7 +120,7 @@ def verify(
                 f"the executed motion's condition number may be {found.conditions[1]:.4g}, {lost:.1%} above the "
                 f"planned {planned_value:.4g}; allowed are {judge.loss:.1%}; {_remedy(plan, target, nominal, judge)}"
             )
-    return Verdict(name, tuple(problems), worst_position(plan, target, nominal), found, planned_value)
+    return Verdict(name, tuple(problems), worst, found, planned_value, errors)
 
 
 def _remedy(plan: Plan, target: Target, execution: Execution, judge: Judge) -> str:
@@ -235,20 +242,15 @@ def aborts(
         Event(key, each.sides[0], (k + 1) / (len(watched) + 1) * plan.body.duration)
         for k, (key, each) in enumerate(watched.items())
     )
-    inside = replace(machine, events=(*machine.events, *events))
-    try:
-        execution = executor.execute(files, name, inside)
-        off = worst_position(plan, target, execution)
-        why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
-        made = [one.name for one in execution.stretches]
-        if why or made[-1:] != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1:]:
-            yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
-    except ProgramError as error:
-        yield f"with all that it watches just inside of its limits the program fails: {error}"
-    for k, event in enumerate(_outside(plan, target, moments, np.random.default_rng(moments))):
+    if moments or any(event.value != _GOOD.get(watched[event.name].unit) for event in events):  # else nothing happens
+        yield from _inside(plan, target, executor, (files, name), replace(machine, events=events))
+    outside = [*_outside(plan, target, moments, np.random.default_rng(moments))]
+    brief = [*_brief(plan, target, machine.step)] if not moments else []
+    for k, event in enumerate([*outside, *(event for event, _ in brief)]):
         condition = watched[event.name]
         what = f"where {event.name} is {event.value:g} {condition.unit}, {event.after:.3f} s into {event.stretch}"
         passing = (*_passing(event, condition),) if k % 2 or not moments else ()
+        passing = brief[k - len(outside)][1:] if k >= len(outside) else passing
         what += ", and good again soon" if passing else ""
         try:
             execution = executor.execute(files, name, replace(machine, events=(event, *passing)))
@@ -258,12 +260,41 @@ def aborts(
         yield from (f"{what}, {problem}" for problem in abort_problems(plan, target, execution, event))
 
 
+def _inside(
+    plan: Plan, target: Target, executor: Executor, given: tuple[Mapping[str, str], str], machine: Machine
+) -> Iterator[str]:
+    """Run a program on a machine that is just inside of all limits, and on which it must reach its end."""
+    try:
+        execution = executor.execute(*given, machine)
+        off = worst_position(plan, target, execution)
+        why = execution.halted or (f"it is {off:.2g} rad or m off its path" if off > NEAR_PATH else "")
+        made = [one.name for one in execution.stretches]
+        if why or made[-1:] != [one for one in Stretches if plan.stretch(one).duration > 0.0][-1:]:
+            yield f"with all that it watches just inside of its limits it does not run to its end: {why}"
+    except ProgramError as error:
+        yield f"with all that it watches just inside of its limits the program fails: {error}"
+
+
 def _passing(event: Event, condition: Condition) -> Iterator[Event]:
     """List the event by which a condition is good again in the middle of the stop, which must go on all the same."""
     halved = event.name == "override" and event.value <= 100.0 * SLOWED
     if event.name in _RETURN and condition.does == "slows" and (halved or condition.within <= DETECTION):
         after = event.after + (min(condition.within, DETECTION) if halved else condition.within) + LATER
         yield replace(event, value=condition.sides[0], after=after)
+
+
+def _brief(plan: Plan, target: Target, step: float) -> Iterator[tuple[Event, Event]]:
+    """List a slider at half for just the steps that are noticed, late among those that they are counted in.
+
+    From then on all is good again, and a stop must end all the same.
+    """
+    stretch: StretchName = "out" if plan.out.duration > _EARLY else "main"
+    for key, each in target.conditions.items():
+        if each.counts:
+            lost, among, anew = each.counts
+            after = (anew * int(_fast(plan, stretch)[2] / step / anew) + int(_LATE * among)) * step
+            event = Event(key, 100.0 * SLOWED, after, stretch)
+            yield event, replace(event, value=each.sides[0], after=after + lost / SLOWED * step)
 
 
 def _outside(plan: Plan, target: Target, moments: int, rng: np.random.Generator) -> Iterator[Event]:

@@ -1,5 +1,6 @@
 """The verbs `emit` and `verify`, and their output: a table for people, one object for scripts."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from excitor.design.programs.plan import Plan
+from excitor.design.programs.verify import Verdict
 from excitor.experiments.emit import CampaignPlans, EmitResult, Request, Verification, emit, verify_folder
 from excitor.experiments.verbs.printing import echo_json, running
 from excitor.robots.arrays import finite, picked
@@ -53,7 +56,8 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "poses": bool(judged.plan.poses),
             "ok": verdict.good and not verified.problems,
             "problems": [*verified.problems, *verdict.problems],
-            "max_position_error_rad": finite(verdict.max_position_error),
+            "max_position_error_rad": _worst(judged.plan, verdict, slides=False),
+            "max_position_error_m": _worst(judged.plan, verdict, slides=True),
             "interpolated_position_error_rad": finite(done.interpolated_position_error) if done else None,
             "acceleration_error": finite(done.acceleration_error) if done else None,
             "limits_hold": done.limits_hold if done is not None else None,
@@ -62,6 +66,12 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "condition_executed_range": [finite(x) for x in bounds] if bounds else None,
             "assumed": done.assumed if done is not None else "",
         }
+
+
+def _worst(plan: Plan, verdict: Verdict, *, slides: bool) -> float | None:
+    """Worst position error of the joints that turn, rad, or of those that slide, m; None where there are none."""
+    errors, kind = verdict.position_errors, plan.robot.mechanism.prismatic == slides
+    return None if errors is None or not kind.any() else finite(errors[kind].max())
 
 
 def emitted_data(planned: CampaignPlans, emitted: Sequence[EmitResult]) -> dict[str, Any]:
@@ -106,7 +116,7 @@ def print_verified(found: Sequence[Verification]) -> None:
         table.add_row(
             entry["file"],
             entry["timing_class"],
-            "" if entry["max_position_error_rad"] is None else f"{entry['max_position_error_rad']:.1e} rad",
+            _shown_errors(entry["max_position_error_rad"], entry["max_position_error_m"]),
             {True: "hold", False: "broken", None: "not checked"}[entry["limits_hold"]],
             "" if entry["condition_planned"] is None else f"{entry['condition_planned']:.3f}",
             "" if not done else f"{done[0]:.3f}" if done[1] - done[0] < 5e-4 else f"{done[0]:.3f} to {done[1]:.3f}",
@@ -122,6 +132,12 @@ def print_verified(found: Sequence[Verification]) -> None:
         assumed = {verdict.executed.assumed for verdict in verified.verdicts if verdict.executed is not None}
         for sentence in sorted(assumed - {""}):
             typer.echo(f"{verified.target.name}: assumed: {sentence}")
+
+
+def _shown_errors(turning: float | None, sliding: float | None) -> str:
+    """Write errors in degrees, and in mm for joints that slide."""
+    parts = ((turning, math.degrees(1.0), "°"), (sliding, 1e3, " mm"))
+    return ", ".join(f"{factor * error:.1e}{unit}" for error, factor, unit in parts if error is not None)
 
 
 def _page(folders: Sequence[Path]) -> str:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from excitor.design.programs import registry
+from excitor.design.programs.package import package
 from excitor.design.programs.plan import Stretches
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.emit import plans_of
+from excitor.experiments.emit import plans_of, verify_contents
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import robot_text
 from tests.plans import lines
@@ -321,3 +323,29 @@ def test_every_segment_of_every_plan_begins_where_the_last_one_ended(emitted):
             here = ends[1]
         assert here == pytest.approx(plan.home, abs=1e-12)
         assert replace(plan, dry=True).start == pytest.approx(plan.start)
+
+
+def test_a_program_that_repeats_another_is_executed_once_and_its_own_edits_are_noticed(emitted):
+    folder, _ = emitted
+    programs = plans_of(open_campaign(folder, "design"), 0.05).programs
+    made = package(registry.emitter("ros2"), [one.plan for one in programs])
+    names = [one.name for one in made.programs]
+    assert "excitation_again" in names
+
+    def verified(texts):
+        run = []
+        contents = {file: text.encode() for file, text in texts.items()}
+        return run, verify_contents(made.target, programs, contents, run.append)
+
+    run, good = verified(made.texts)
+    assert good.good
+    assert [one.program for one in good.verdicts] == names
+    assert {f"ros2/{name}" for name in names if "again" not in name} == {line.removeprefix("running ") for line in run}
+    for file, was, now in (
+        ("excitation_again_main.json", '"nanosec": 0', '"nanosec": 7'),
+        ("excitation_again.json", "excitation_again_main.json", "excitation_main.json"),
+    ):
+        assert was in made.texts[file]
+        run, bad = verified({**made.texts, file: made.texts[file].replace(was, now, 1)})
+        assert "running ros2/excitation_again" in run
+        assert [one.program for one in bad.verdicts if not one.good] == ["excitation_again"]

@@ -12,6 +12,7 @@ from rosbags.typesys import Stores, get_typestore
 from excitor.design.programs.clients import ros2_client
 from excitor.design.programs.clients.ros2_client import Stopped, slowed
 from excitor.design.programs.clients.ros2_program import Program, Reading, Refused
+from excitor.design.programs.interpolate import joined
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.ros2.language import read_yaml
 from excitor.design.programs.run_json import read_json
@@ -24,6 +25,7 @@ CLIENTS = (CLIENT, "ros2_program.py")
 
 _MESSAGE = "trajectory_msgs/msg/JointTrajectory"
 _FIELDS = ("positions", "velocities", "accelerations")
+_WAKES = 0.05  # s after which the client looks at the speed scaling again
 _FAR = 0.02  # rad or m: what the client makes to reach home itself
 
 
@@ -254,14 +256,18 @@ class _Robot:
             for first, values in ((self.pose[None], table.q), (still, table.v), (still, table.a))
         )
         t = np.concatenate([[0.0], table.t])
-        why, end = "", len(t)
+        why, end = "", float(t[-1])
         for event in self.machine.events:
             if event.name == "override" and event.stretch == name:
                 why = slowed(self.program, 0.01 * event.value)
-                end = int(np.searchsorted(t, event.after)) + 1 if why else end
-        self.made.append(Stretch(stretch, "points", t[:end], q[:end], v[:end], a[:end], "quintic"))
+                end = min(end, event.after + _WAKES) if why else end
+        if end < t[-1]:  # between two points
+            run = joined(t, q, "quintic", v, a).run
+            t = np.append(t[t < end], end)
+            q, v, a = (run.at(t, k) for k in range(3))
+        self.made.append(Stretch(stretch, "points", t, q, v, a, "quintic"))
         self.events.append(name)
-        self.pose = q[end - 1]
+        self.pose = q[-1]
         return why and f"{why}; cancelled"
 
     def log_on(self) -> None:

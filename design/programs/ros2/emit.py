@@ -29,6 +29,8 @@ GOAL = (np.radians(0.5), 1e-3)
 GOAL_TIME = 2.0  # s that the controller may take longer to arrive
 
 _PER_CYCLE, _PER_RAMP, _PER_MOVE, _PER_BLEND = 20, 40, 24, 20  # points, where 0.1 s would be coarser
+_ON_WAYS = 0.5  # s at most between points of a way
+_RATE_DECIMALS = 9  # of velocities and accelerations
 MESSAGE = "trajectory_msgs/msg/JointTrajectory"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/.-]*")
 
@@ -59,8 +61,8 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 
 def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
-    """Choose the time between points: 0.1 s, or less where a quintic could not follow the motion."""
-    needs = [TARGET.spacing or 0.1]
+    """Choose the time between points: 0.1 s, or less where a quintic could not follow the motion; ways take few."""
+    needs = [TARGET.spacing or 0.1] if stretch == "main" else [_ON_WAYS]
     series = plan.stretch(stretch).series
     if series is not None:
         needs.append(series.period / (_PER_CYCLE * series.harmonics[-1]))
@@ -96,7 +98,8 @@ def _points(plan: Plan, stretch: StretchName, spacing: float) -> list[str]:
 
 def _point(nanoseconds: int, *rows: FloatArray) -> str:
     """Write a point as text that is valid both as YAML and as JSON."""
-    p, v, a = ("[" + ", ".join(_number(float(x)) for x in row) + "]" for row in rows)
+    places = (TARGET.decimals, _RATE_DECIMALS, _RATE_DECIMALS)
+    p, v, a = ("[" + ", ".join(_number(float(x), n) for x in row) + "]" for row, n in zip(rows, places, strict=True))
     seconds, rest = divmod(nanoseconds, 10**9)
     return (
         f'"positions": {p},\n "velocities": {v},\n "accelerations": {a},\n "effort": [],\n '
@@ -104,8 +107,8 @@ def _point(nanoseconds: int, *rows: FloatArray) -> str:
     )
 
 
-def _number(value: float) -> str:
-    text = fixed(value, TARGET.decimals).rstrip("0")
+def _number(value: float, decimals: int) -> str:
+    text = fixed(value, decimals).rstrip("0")
     return text + "0" if text.endswith(".") else text
 
 

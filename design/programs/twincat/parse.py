@@ -336,11 +336,7 @@ def store(at: Place, code: Code) -> Work:
     if isinstance(at.type, Record | Array):
         run = copied(run)
     if holder is None and isinstance(index, int):
-
-        def assign(F: Frame) -> None:
-            F[index] = run(F)
-
-        return assign
+        return _assigned(index, code, run)
     find = index if callable(index) else lambda F: index
 
     def assign_there(F: Frame) -> None:
@@ -348,6 +344,24 @@ def store(at: Place, code: Code) -> Work:
         (holder(F) if holder else F)[find(F)] = value
 
     return assign_there
+
+
+def _assigned(index: int, code: Code, run: Run) -> Work:
+    """Write to the frame: a known value, a variable of the frame, or what an expression gives."""
+    value, slot = code.constant, -1 if code.slot is None else code.slot
+
+    def assign_constant(F: Frame) -> None:
+        F[index] = value
+
+    def assign_variable(F: Frame) -> None:
+        F[index] = F[slot]
+
+    def assign(F: Frame) -> None:
+        F[index] = run(F)
+
+    if isinstance(code.type, Scalar) and (code.fixed or slot >= 0):
+        return assign_constant if code.fixed else assign_variable
+    return assign
 
 
 def copied(run: Callable[[Frame], Any]) -> Callable[[Frame], Any]:

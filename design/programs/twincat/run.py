@@ -940,7 +940,16 @@ def _offset(codes: list[Code], array: Array, base: int) -> int | Run:
     if all(code.fixed for code in codes):
         return find([code.constant for code in codes])
     runs = [code.run for code in codes]
-    return lambda F: find([run(F) for run in runs])
+    if len(runs) > 1:
+        return lambda F: find([run(F) for run in runs])
+    (run,), ((low, size),) = runs, limits
+    end, first = low + size, base - low
+
+    def find_one(F: Frame) -> int:
+        number: int = run(F)
+        return first + number if low <= number < end else find([number])
+
+    return find_one
 
 
 def _reference(at: Place) -> Run:

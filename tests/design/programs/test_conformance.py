@@ -1,17 +1,22 @@
 """Every built-in target conforms; targets that do not are refused with what they do wrong."""
 
+import json
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
 from excitor.design.programs.conformance import example
 from excitor.design.programs.csv import TARGET, emit, execute
 from excitor.design.programs.package import operator_page, package
 from excitor.design.programs.registry import NAMES, TARGETS, Controller, check_target, emitter, executor, target
 from excitor.design.programs.verify import Judge, aborts
+from excitor.experiments.campaign import open_campaign
+from excitor.experiments.cli import app
 from excitor.experiments.emit import CheckedPlan, checked_package, verify_contents
+from excitor.experiments.manifest import found_logs, manifests_of
 from excitor.robots.errors import ExcitorError
 
 
@@ -93,6 +98,16 @@ emit = lambda *given: {file: "# " + UNPROVEN + "\\n" + text for file, text in cs
 lab = Controller("lab", "their_lab")
 """
 
+CELL = """robot = "rotradi"
+home_deg = [10, 20, 30]
+[design]
+schedule = "single"
+harmonics = 3
+ramp_s = 2.0
+measured_periods = 2
+controller_sample_s = 0.01
+"""
+
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
@@ -129,3 +144,26 @@ def test_a_target_without_an_executor_cannot_hide_it(lab, was, now, sentence):
     lab.write_text(LAB.replace(was, now))
     with pytest.raises(ExcitorError, match=f"package their-lab.*fails its conformance suite.*{sentence}"):
         target("lab")
+
+
+def test_an_installed_target_is_emitted_listed_simulated_and_its_logs_are_found(lab, tmp_path):
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    (folder / "campaign.toml").write_text(CELL)
+
+    def call(*words):
+        result = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=True)
+        assert result.exit_code == 0, result.output or repr(result.exception)
+        return result.stdout
+
+    call("design", folder, "--evaluations", 300, "--json")
+    assert json.loads(call("emit", folder, "--target", "lab", "--json"))["targets"][-1]["target"] == "lab"
+    stages = {stage["name"]: stage["state"] for stage in json.loads(call("status", folder, "--json"))["stages"]}
+    assert stages["programs/lab"] == "up to date"
+    call("simulate", folder, "--json")  # of all that was emitted for, but the tables
+    assert list(manifests_of(folder)) == ["csv", "lab"]
+    logs = found_logs(folder)
+    assert {log.program for log in logs} == {"lab/excitation"}
+    run = '[[run]]\nname = "a"\nrole = "identify"\nprogram = "lab/excitation"\n'
+    (folder / "campaign.toml").write_text(f'{CELL}{run}log = "{logs[0].log}"\n')
+    assert open_campaign(folder, "identify").content.run[0].program == "lab/excitation"

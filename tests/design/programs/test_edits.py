@@ -38,6 +38,8 @@ EDITS = (
     ("urscript", MARK, " set_payload(5.0)\n ex_mark(2)", ".script", "set_payload is set to 5.0"),
     ("urscript", MARK, " set_tcp(p[0,0,0.3,0,0,0])\n ex_mark(2)", ".script", "set_tcp is set to"),
     ("urscript", MARK, " set_digital_out(0, True)\n ex_mark(2)", ".script", "set_digital_out is set to"),
+    ("urscript", r"ex_y > 0\.0 or ", "", ".script", "where override is 50 %.* goes on"),
+    ("urscript", r"ex_y > 0\.0 or ", "ex_y > 0.2 or ", ".script", "where override is 50 %.* goes on"),
     ("rapid", "EGM_STOP_HOLD", "EGM_STOP_RAMP_DOWN", ".mod", "stop is 1.0, the target's record states 0.0"),
     ("rapid", r"\\CondTime", r"\\NoWaitCond \\CondTime", ".mod", "nowaitcond"),
     ("rapid", r"\\RampInTime", r"\\PosCorrGain:=0 \\RampInTime", ".mod", "poscorrgain"),

@@ -1,8 +1,11 @@
 """What controllers make of points: against the fact sheet's table, polynomials, and finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from excitor.design.programs.csv import execute
 from excitor.design.programs.interpolate import (
     SHARES,
     blended,
@@ -12,6 +15,9 @@ from excitor.design.programs.interpolate import (
     plausible_blends,
     plausible_splines,
 )
+from excitor.design.programs.package import package
+from excitor.design.programs.registry import emitter
+from excitor.design.programs.target import Machine
 
 PERIOD = 20.0
 
@@ -178,3 +184,18 @@ def test_plausible_courses_bracket_the_truth(resting):
     assert [course.jumps for course in plausible_splines(t, q)] == [False, False, True]
     blends = plausible_blends(t, q)
     assert len({course.name for course in blends}) == len(blends) == 6
+
+
+@pytest.mark.parametrize("share", [1.0, 0.15])
+def test_rows_of_the_neutral_table_are_as_far_apart_as_the_motion_allows(plan_of, share):
+    plan = plan_of("tx40", period=10.0, ramp=5.0, step=0.004)
+    plan = replace(plan, body=plan.body.scaled(share))
+    made = package(emitter("csv"), [plan])
+    (main,) = execute(made.texts, "excitation", Machine(plan.home, 0.004)).stretches[1:2]
+    fine = np.linspace(0.0, main.t[-1], 20_000)
+    wanted = plan.body.at(fine)
+    lines = np.stack([np.interp(fine, main.t, q) for q in main.axes.T], axis=1)
+    assert 1e-5 < np.abs(lines - wanted).max() <= 3e-4
+    quintics = joined(main.t, main.axes, "quintic", main.rates, main.accelerations).run.at(fine)
+    assert np.abs(quintics - wanted).max() < 1e-9
+    assert len(main.t) < 10.0 + main.t[-1] / (0.01 if share == 1.0 else 0.02)

@@ -355,3 +355,13 @@ def test_durations_add_up(plan_of):
     plan = plan_of(way=2)
     data = json.loads(ros2.emit(plan, "p", None)["p.json"])
     assert [s["duration"] for s in data["stretches"]] == [plan.stretch(name).duration for name in Stretches]
+
+
+def test_slow_ways_have_few_points(plan_of):
+    plan = plan_of("tx40", period=4.0, ramp=1.0)
+    ways = tuple(replace(move, time=15.0 * move.time) for move in plan.out.segments)
+    plan = replace(plan, out=replace(plan.out, segments=ways))
+    made = ros2.emit(plan, "excitation", None)
+    points = len(json.loads(made["excitation_out.json"])["points"])
+    assert points <= plan.out.duration / 0.5 + 1
+    assert ros2.fitting_spacing(plan, "main") == pytest.approx(0.025)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from excitor.design.programs.package import package
 from excitor.design.programs.plan import Stretches, marks
+from excitor.design.programs.registry import emitter
 from excitor.design.programs.target import Condition, Event, Execution, ProgramError, Stretch, Target, to_axes
 from excitor.design.programs.verify import (
     DETECTION,
@@ -19,6 +21,8 @@ from excitor.design.programs.verify import (
     just_inside,
     verify,
 )
+from excitor.experiments.emit import CheckedPlan, verify_contents
+from excitor.experiments.verbs.emit import print_verified, verified_data
 from excitor.robots.robot import ControllerAxes
 
 TARGET = Target(
@@ -241,3 +245,22 @@ def test_commands_that_lag_are_found_where_the_path_is_slow(plan_of):
     u = slow + np.linspace(-0.02, 0.02, 41)
     _, off, _ = _on_path(run, run.at(u), u + 0.2, (slow - 0.5, slow + 0.5))
     assert off.max() < NEAR_PATH
+
+
+def test_errors_of_joints_that_slide_are_in_m_and_of_those_that_turn_in_rad(gantry, plan_of, capsys):
+    plan = plan_of(gantry, step=0.01)
+    made = package(emitter("csv"), [plan])
+    head, *rows = made.texts["excitation.csv"].splitlines()
+    cells = rows[80].split(",")
+    cells[3], cells[4] = (f"{float(x) + off:.12g}" for x, off in zip(cells[3:5], (1e-3, 3e-4), strict=True))
+    rows[80] = ",".join(cells)
+    files = {**made.texts, "excitation.csv": "\n".join([head, *rows, ""])}
+    judged = CheckedPlan(plan, Judge())
+    verified = verify_contents(made.target, [judged], {k: x.encode() for k, x in files.items()}, lambda _: None)
+    (entry,) = verified_data([verified])
+    assert entry["max_position_error_m"] == pytest.approx(1e-3, rel=1e-3)
+    assert entry["max_position_error_rad"] == pytest.approx(3e-4, rel=1e-3)
+    print_verified([verified])
+    shown = capsys.readouterr().out
+    assert "1.7e-02°" in shown
+    assert "1.0e+00 mm" in shown
