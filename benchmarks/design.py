@@ -1033,7 +1033,7 @@ def made_at_once(place: Path) -> tuple[Written, list[str]]:
     return written(folder), sorted(path.name for path in folder.iterdir() if path.name not in known)
 
 
-REALISATIONS, FEW = 30, 10  # in full, and otherwise; of ten, the single run's median still moves by a fifth
+REALISATIONS, FEW = 30, 20  # in full, and otherwise; of ten, the single run's median still moves by a fifth
 SEQUENCE_EVALUATIONS, FEWER = 4000, 4000  # for the design of one run
 PERIODS = (12.0, 12.0, 8.0, 8.0, 4.0, 4.0)  # s, each measured once: 48 s, as the undesigned six runs of 8 s
 HIGHEST_HZ = 1.625  # where speed and acceleration limits meet

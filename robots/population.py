@@ -101,10 +101,10 @@ def population_clearances(robot: Robot, scene: Scene, q: FloatArray, enough: Flo
         for b, positions in enumerate(candidates):
             with suppress(AssemblyError):
                 out[b, 0] = clearances(robot, scene, positions.T).min(axis=0)
-        return np.minimum(out[:, 0], enough)
+        return np.asarray(np.minimum(out[:, 0], enough))
     out[:] = enough
     fill_clearances(chain(mechanism), rows.volumes, candidates, np.empty((0, 0, 4, 4)), out)
-    return np.minimum(out[:, 0], enough)
+    return np.asarray(np.minimum(out[:, 0], enough))
 
 
 def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> FloatArray:
