@@ -1,6 +1,7 @@
 """Clients that stream over UDP start with both addresses only, and take packets of one controller only."""
 
 import json
+import re
 import socket
 import sys
 import time
@@ -84,9 +85,8 @@ def test_with_both_it_talks_to_these_alone(started):
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_the_operators_page_states_both(target):
     assert "addresses.py" in target.clients
-    assert "RUN.json --listen COMPUTER_ADDRESS --controller CONTROLLER_ADDRESS" in " ".join(target.loading).replace(
-        "<program>", "RUN"
-    )
+    command = r"<program>\.json --listen COMPUTER_ADDRESS (--port \d+ )?--controller CONTROLLER_ADDRESS"
+    assert re.search(command, " ".join(target.loading))
 
 
 def test_what_stands_for_no_host_is_refused():

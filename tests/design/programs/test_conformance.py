@@ -146,6 +146,7 @@ def test_a_target_without_an_executor_cannot_hide_it(lab, was, now, sentence):
         target("lab")
 
 
+@pytest.mark.slow
 def test_an_installed_target_is_emitted_listed_simulated_and_its_logs_are_found(lab, tmp_path):
     folder = tmp_path / "cell"
     folder.mkdir()
