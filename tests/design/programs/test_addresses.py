@@ -85,7 +85,7 @@ def test_with_both_it_talks_to_these_alone(started):
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_the_operators_page_states_both(target):
     assert "addresses.py" in target.clients
-    command = r"<program>\.json --listen COMPUTER_ADDRESS (--port \d+ )?--controller CONTROLLER_ADDRESS"
+    command = r"(RUN|<program>)\.json --listen COMPUTER_ADDRESS (--port \d+ )?--controller CONTROLLER_ADDRESS"
     assert re.search(command, " ".join(target.loading))
 
 
