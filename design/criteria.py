@@ -45,12 +45,16 @@ class Criterion:
     path       √ tr(F⁻¹ T): expected torque deviation on a task path whose mean WᵀW is T
 
     `scale` turns parameters into comparable ones (expected magnitudes); the condition number needs none.
+
+    Columns of length one do not show how far a joint moves. With a `size`, descents of `condition` prefer motions of
+    longer columns: log κ - size · mean log |W_k|. Candidates are judged by κ alone.
     """
 
     kind: Kind = "condition"
     scale: FloatArray | None = None  # (n,)
     chosen: tuple[int, ...] = ()  # of sigma: indices into the columns
     task: FloatArray | None = None  # of path: (n, n)
+    size: float = 0.0  # of condition: share of its logarithm that columns longer by a factor e are worth
 
     def __post_init__(self) -> None:
         if self.scale is not None:
@@ -63,6 +67,8 @@ class Criterion:
             raise ValueError("the sigma criterion, and no other, needs the chosen parameters")
         if (self.kind == "path") != (self.task is not None):
             raise ValueError("the path criterion, and no other, needs a task")
+        if not 0.0 <= self.size < np.inf or (self.size and self.kind != "condition"):
+            raise ValueError(f"size is {self.size}, expected a share ≥ 0, and 0 for all criteria but condition")
 
 
 def values(criterion: Criterion, G: FloatArray) -> FloatArray:

@@ -39,7 +39,6 @@ RESERVE = 2e-4  # of each limit: a descent ends on a constraint's edge, or a lit
 MOST = 6  # extremes of one limit that count; a box alone has six faces to touch
 _STEP = 1e-6
 _RESTORING = 20  # rounds of a restoration
-SIZE = 0.075  # of the logarithm of a condition number that columns longer by a factor e are worth
 _USUAL = 3.0  # harmonic of a motion's usual acceleration
 _MIRRORED = 7  # moving joints, at most, whose mirrors are sought: each has 2ⁿ - 1 candidates
 _SIMILAR = 0.01  # of the criterion's logarithm, that a mirror may change
@@ -513,11 +512,7 @@ class Objective:
         return value, by_x
 
     def _criterion(self, repair: "Repair") -> tuple[float, FloatArray]:
-        """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients.
-
-        Columns of length one do not show how far a joint moves: of motions of nearly one condition number, descents
-        prefer those of longer columns, log κ - SIZE · mean log |W_k|.
-        """
+        """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients."""
         problem = self.problem
         q, dq, ddq = np.matmul(repair.swing, self.basis)
         q += repair.center[:, None]
@@ -527,10 +522,10 @@ class Objective:
         slope = np.zeros((len(q), 1 + repair.swing.shape[1]))
         if not np.isfinite(value):
             return UNBOUNDED, slope
-        if problem.criterion.kind == "condition":
+        if size := problem.criterion.size:
             square = np.diag(problem.earlier + self.share * G)
-            value -= 0.5 * SIZE * float(np.log(square).mean())
-            bar[np.diag_indices(len(G))] -= 0.5 * SIZE / (len(G) * square)
+            value -= 0.5 * size * float(np.log(square).mean())
+            bar[np.diag_indices(len(G))] -= 0.5 * size / (len(G) * square)
         bar = 0.5 * self.share * (bar + bar.T)
         if fast is not None:
             bars = fast.gradient(bar)

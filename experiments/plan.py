@@ -524,11 +524,14 @@ def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
     return replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
 
 
+SIZE = 0.075  # of a campaign's condition numbers; with 0.06 and less an axis that hardly moved gave wrong torques
+
+
 def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     """Build the campaign's criterion over the columns that a run can show."""
     kind = setup.design.criterion
     if kind.endswith("condition"):
-        return Criterion(kind)
+        return Criterion(kind, size=SIZE if kind == "condition" else 0.0)
     robot, base = setup.robot, base_parameters(setup.robot)
     place = [list(base.kept).index(column) for column in columns]
     if kind == "path":

@@ -16,7 +16,6 @@ from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
 from excitor.design.problem import (
     POINT_COST,
-    SIZE,
     Candidates,
     Evaluation,
     active_rows,
@@ -123,9 +122,12 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     x = encode(problem, chosen)[0]
     sharp = replace(WHOLE, width=1e-9, softness=1e4, weight=0.0)
     stacked = np.concatenate([np.sqrt(0.05) * W, old])
-    larger = SIZE * np.log(np.linalg.norm(stacked, axis=0)).mean()
-    J = problem.objective(sharp)(x, np.zeros(len(problem.names)))[0]
-    assert pytest.approx(np.log(truth) - larger, abs=1e-3) == J
+    length = np.log(np.linalg.norm(stacked, axis=0)).mean()
+    for size in (0.0, 0.3):
+        sized = replace(problem, criterion=replace(problem.criterion, size=size))
+        J = sized.objective(sharp)(x, np.zeros(len(problem.names)))[0]
+        assert pytest.approx(np.log(truth) - size * length, abs=1e-3) == J
+        assert evaluate(sized, chosen).value[0] == pytest.approx(truth, rel=1e-6), "it is judged by the condition alone"
     fine = problem.finer()
     W = problem.model.observation(run_of(problem, chosen).periodic.motion(problem.excitation.grid(768)))
     truth = condition_number(np.concatenate([np.sqrt(0.05 / 4.0) * W, old]))

@@ -116,15 +116,16 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
             assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4, abs=1e-5)
 
 
-def test_of_like_conditions_descents_prefer_the_longer_columns(problem):
+def test_with_a_size_descents_prefer_the_longer_of_columns_of_like_conditions(problem):
     """A joint that hardly moves costs no condition number, and no torque shows what it moves."""
     x = np.random.default_rng(4).uniform(-0.5, 0.5, problem.n_design)
     free, none = replace(WHOLE, weight=0.0), np.zeros(len(problem.names))
-    once, twice = (replace(problem, share=share).objective(free)(x, none)[0] for share in (1.0, 4.0))
-    assert once - twice == pytest.approx(problem_file.SIZE * np.log(2.0), rel=1e-6)
-    by_value = replace(problem, criterion=Criterion("raw-condition"))
-    once, twice = (replace(by_value, share=share).objective(free)(x, none)[0] for share in (1.0, 4.0))
-    assert once == pytest.approx(twice)
+    for size in (0.0, 0.2):
+        sized = replace(problem, criterion=Criterion("condition", size=size))
+        once, twice = (replace(sized, share=share).objective(free)(x, none)[0] for share in (1.0, 4.0))
+        assert once - twice == pytest.approx(size * np.log(2.0), rel=1e-6, abs=1e-9)
+    with pytest.raises(ValueError, match="size is 0.2, expected"):
+        Criterion("raw-condition", size=0.2)
 
 
 def test_signs_have_a_width_where_no_speed_is_limited(problem):
