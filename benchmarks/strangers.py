@@ -85,7 +85,7 @@ bodies = "tool"
 """
 CHAINS = {UR5: ("urscript", "ros2"), GRIPPER: ("urscript", "ros2"), PANDA: ("franka", "ros2")}
 ENGINES: tuple[Engine, ...] = ("excitor", "mujoco")
-REPETITIONS, BUDGET = 20, 3000  # of one design; without --full 2 of the first robot, our engine, a short search
+REPETITIONS = 20  # of one design; without --full 2 of the first robot, our engine, a short search
 WIDER = 1.5  # than the scatter asks for
 
 
@@ -181,7 +181,7 @@ def _figures_of(chains: dict[str, list[tuple[Pair, FloatArray]]]) -> list[Figure
 
 def _chains(folder: Path, path: Path, full: bool) -> dict[str, list[tuple[Pair, FloatArray]]]:
     """Design a robot once, and repeat what follows: results by target and engine, which share the repetitions."""
-    edits = {"[limits]": TOOL, "evaluations = 20000": f"evaluations = {BUDGET if full else 400}"}
+    edits = {"[limits]": TOOL} | ({} if full else {"evaluations = 20000": "evaluations = 400"})
     place = begun(folder / f"chain-{path.stem}", str(path), edits, CELL)
     cases = list(product(CHAINS[path], ENGINES)) if full else [(CHAINS[path][-1], ENGINES[0])]
     for target in {target for target, _ in cases}:
