@@ -114,7 +114,7 @@ def _multistart(problem: Problem, seconds: float, seed: int, run: Callable[..., 
 
 
 def _limits(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """Write the joints' limits at every eighth sample as A x ≤ b; more rows make its steps dear."""
+    """Write the joints' limits at every eighth sample as A x ≤ b; with more rows a step takes longer."""
     middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
     n, n_waves = problem.amplitude.shape
     rows, right = [], []

@@ -320,16 +320,21 @@ def constraint_values(
     problem: Problem, candidates: Candidates, states: States | None = None, *, violations_only: bool = False
 ) -> FloatArray:
     """Evaluate g ≤ 0 of everything that `decode` does not keep by itself, (n_candidates, n_constraints)."""
-    population = population_of(problem, candidates, states)
-    population.violations_only = violations_only
+    population = population_of(problem, candidates, states, violations_only=violations_only)
     parts = [item.population(population) for item in problem.constraints.searched(problem.robot)]
     return np.concatenate([np.empty((len(candidates.center), 0)), *parts], axis=1)
 
 
-def population_of(problem: Problem, candidates: Candidates, states: States | None = None) -> Population:
+def population_of(
+    problem: Problem, candidates: Candidates, states: States | None = None, *, violations_only: bool = False
+) -> Population:
     """Collect what constraints need of a population."""
     states = motions(problem, candidates) if states is None else states
-    return Population(problem.robot, states, problem.n_period, lambda: _quiet_places(problem, candidates, states[0]))
+
+    def quiet() -> list[FloatArray]:
+        return _quiet_places(problem, candidates, states[0])
+
+    return Population(problem.robot, states, problem.n_period, quiet, violations_only=violations_only)
 
 
 def run_of(problem: Problem, candidates: Candidates, k: int = 0) -> Run:

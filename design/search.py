@@ -85,6 +85,7 @@ _TOGETHER = 0.55  # of the last stage, for all finalists; the rest is for the be
 _CURVATURE = 0.06  # times J has a curvature of about 1, from which SLSQP begins
 _QUADRATIC = 130  # variables, up to which quadratic steps are worth their cost
 _DRAWN = 24  # first candidates of a constrained problem
+_HOPELESS = 2  # first descents without a feasible motion, after which it is asked why there is none
 
 FIRST = Fidelity(0.5, 0.5, 8.0, 3.0, 100, 3e-5, 40)
 SCREEN = Fidelity(0.5, 0.4, 24.0, 10.0, 60, 3e-5, 30)
@@ -609,7 +610,7 @@ def start(ledger: Ledger, random: np.random.Generator) -> None:
     X = problem.encode(drawn)[ranked(found.value, found.violation)]
     for k, x in enumerate(X[: search.starts * (not search.blind)]):
         ledger.descended([x], (FIRST, SCREEN, WHOLE), gated=True)
-        if k == 1 and not np.isfinite(ledger.best):
+        if k + 1 == _HOPELESS and not np.isfinite(ledger.best):
             break
 
 

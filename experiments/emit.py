@@ -407,7 +407,8 @@ def alike(one: CheckedPlan, other: CheckedPlan) -> bool:
     return same and not any(x is not y for x, y in zip(*judges, strict=True)) and len({*map(repr, motions)}) == 1
 
 
-_REMARK = re.compile(r"\s*(#|\(\*|//|<!--|&COMMENT|!|;|\"run\": )")
+# A whole line that is a remark, or a name for the record; after a closed remark there may be code.
+_REMARK = re.compile(r"\s*(?:[#!;]|//|&COMMENT|\"run\": |\(\*(?:(?!\*\)).)*\*\)\s*$|<!--(?:(?!-->).)*-->\s*$)")
 
 
 def renamed(files: Mapping[str, str], others: Mapping[str, str], words: Sequence[tuple[str, str]]) -> bool:

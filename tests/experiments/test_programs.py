@@ -13,7 +13,7 @@ from excitor.design.programs.package import package
 from excitor.design.programs.plan import Stretches
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.emit import plans_of, verify_contents
+from excitor.experiments.emit import plans_of, renamed, verify_contents
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import robot_text
 from tests.plans import lines
@@ -349,3 +349,12 @@ def test_a_program_that_repeats_another_is_executed_once_and_its_own_edits_are_n
         run, bad = verified({**made.texts, file: made.texts[file].replace(was, now, 1)})
         assert "running ros2/excitation_again" in run
         assert [one.program for one in bad.verdicts if not one.good] == ["excitation_again"]
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [("(* run {} *)", True), ("<!-- {} -->", True), ("; {}", True), ("x := {};", False), ("(* {} *) x := {};", False)],
+)
+def test_only_remarks_may_keep_the_name_of_the_run_that_a_program_repeats(line, same):
+    one, other = {"a.st": line.format(*"vv")}, {"b.st": line.format(*"ww")}
+    assert renamed(one, other, (("a", "v"), ("b", "w"))) is same
