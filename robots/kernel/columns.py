@@ -56,7 +56,8 @@ BLOCK_ROWS = 10 * PITCH
 def torque_columns(block: FloatArray, screw: FloatArray, link: FloatArray, m: int) -> None:
     """Project a link's wrench on a screw, parameter by parameter.
 
-    force = m a + (S(α) + S(ω)²) ms,  moment = J α + ω × J ω + ms × a,  column = u · moment + w · force.
+    force = m a + H ms,  moment = J α + ω × J ω + ms × a,  column = u · moment + w · force,  H = S(α) + S(ω)²: the
+    coefficients of the inertia in the moment are sums of two of H's entries, or one of them.
     """
     for lane in range(m):
         u0 = screw[UX + lane]
@@ -74,20 +75,27 @@ def torque_columns(block: FloatArray, screw: FloatArray, link: FloatArray, m: in
         a0 = link[AX + lane]
         a1 = link[AY + lane]
         a2 = link[AZ + lane]
-        b0 = u1 * o2 - u2 * o1
-        b1 = u2 * o0 - u0 * o2
-        b2 = u0 * o1 - u1 * o0
-        block[XX + lane] = u0 * l0 + b0 * o0
-        block[XY + lane] = u0 * l1 + u1 * l0 + b0 * o1 + b1 * o0
-        block[XZ + lane] = u0 * l2 + u2 * l0 + b0 * o2 + b2 * o0
-        block[YY + lane] = u1 * l1 + b1 * o1
-        block[YZ + lane] = u1 * l2 + u2 * l1 + b1 * o2 + b2 * o1
-        block[ZZ + lane] = u2 * l2 + b2 * o2
-        along = o0 * w0 + o1 * w1 + o2 * w2
-        square = o0 * o0 + o1 * o1 + o2 * o2
-        block[MX + lane] = w1 * l2 - w2 * l1 + o0 * along - square * w0 + a1 * u2 - a2 * u1
-        block[MY + lane] = w2 * l0 - w0 * l2 + o1 * along - square * w1 + a2 * u0 - a0 * u2
-        block[MZ + lane] = w0 * l1 - w1 * l0 + o2 * along - square * w2 + a0 * u1 - a1 * u0
+        p01 = o0 * o1
+        p02 = o0 * o2
+        p12 = o1 * o2
+        s0 = o0 * o0
+        s1 = o1 * o1
+        s2 = o2 * o2
+        h01 = p01 - l2
+        h10 = p01 + l2
+        h02 = p02 + l1
+        h20 = p02 - l1
+        h12 = p12 - l0
+        h21 = p12 + l0
+        block[XX + lane] = u0 * l0 + u1 * p02 - u2 * p01
+        block[XY + lane] = u1 * h21 - u0 * h20 + u2 * (s0 - s1)
+        block[XZ + lane] = u0 * h10 - u2 * h12 + u1 * (s2 - s0)
+        block[YY + lane] = u1 * l1 + u2 * p01 - u0 * p12
+        block[YZ + lane] = u2 * h02 - u1 * h01 + u0 * (s1 - s2)
+        block[ZZ + lane] = u2 * l2 + u0 * p12 - u1 * p02
+        block[MX + lane] = w1 * h10 + w2 * h20 - w0 * (s1 + s2) + a1 * u2 - a2 * u1
+        block[MY + lane] = w0 * h01 + w2 * h21 - w1 * (s0 + s2) + a2 * u0 - a0 * u2
+        block[MZ + lane] = w0 * h02 + w1 * h12 - w2 * (s0 + s1) + a0 * u1 - a1 * u0
         block[M + lane] = w0 * a0 + w1 * a1 + w2 * a2
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.kernel.compile import compiled, inner
-from excitor.robots.kernel.recursion import add_scaled
+from excitor.robots.kernel.recursion import add_scaled, set_scaled
 
 VISCOUS, COULOMB, OFFSET, SQRT, STRIBECK, LOAD, STATE, RIPPLE_SIN, RIPPLE_COS, ROTOR = range(10)
 
@@ -29,17 +29,27 @@ def fill_drive(elements: Elements, motion: Any, load: FloatArray, states: FloatA
     `motion` is (q, dq, ddq), each (n_joints, n_samples); `load` (n_samples, n_joints) and `states`
     (n_elements, n_samples) may be empty where no element needs them.
     """
-    out[:, :, :] = 0.0
     n_joints, n_samples = motion[0].shape
     first = min(0, n_samples)  # a plain 0 would be compiled as a type of its own
     value = np.empty(n_samples)
+    written = np.zeros(out.shape[:2], dtype=np.bool_)
     for e in range(elements.model.size):
         element_values(elements, e, motion, first, value)
         add_memory_and_load(elements, e, load, states, first, value)
         for i in range(n_joints):
             share = elements.acts[e, i]
-            if share != 0.0:
-                add_scaled(out[elements.column[e], i], share, value)
+            if share == 0.0:
+                continue
+            row = out[elements.column[e], i]
+            if written[elements.column[e], i]:
+                add_scaled(row, share, value)
+            else:
+                set_scaled(row, share, value)
+            written[elements.column[e], i] = True
+    for column in range(out.shape[0]):
+        for i in range(n_joints):
+            if not written[column, i]:
+                out[column, i, :] = 0.0
 
 
 @inner
@@ -209,12 +219,11 @@ def sense(senses: FloatArray, source: FloatArray, first: int, value: FloatArray)
         share = senses[i]
         if share == 0.0:
             continue
+        sensed = source[i, first : first + value.size]
         if fresh:
-            for k in range(value.size):
-                value[k] = share * source[i, first + k]
+            set_scaled(value, share, sensed)
         else:
-            for k in range(value.size):
-                value[k] += share * source[i, first + k]
+            add_scaled(value, share, sensed)
         fresh = False
     if fresh:
         value[:] = 0.0

@@ -271,6 +271,13 @@ def add_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
 
 
 @inner
+def set_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
+    """Write factor · x."""
+    for k in range(x.size):
+        target[k] = factor * x[k]
+
+
+@inner
 def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, screws: FloatArray) -> None:
     """Run a block of m samples through the tree: every link's motion and every coordinate's screws.
 
