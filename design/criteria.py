@@ -21,6 +21,7 @@ from excitor.robots.dynamics import power_regressor, regressor
 from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.gram import gram_gradient, stack
+from excitor.robots.kernel import descent as kernel
 from excitor.robots.load_torques import carried_from_joints, driving_side, friction_columns, gear_losses, motor_speeds
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_grams
@@ -115,24 +116,12 @@ def gradient(criterion: Criterion, G: FloatArray, softness: float = 200.0) -> tu
 def soft_condition(G: FloatArray, p: float, normalised: bool = True) -> tuple[float, FloatArray]:
     """Evaluate J = (log Σ λᵖ + log Σ λ⁻ᵖ) / 2p ≥ log of the condition number, and dJ/dG.
 
-    log cond ≤ J ≤ log cond + log(n) / p. The column norms move too: with D = diag(G)^(-1/2), M = D V w Vᵀ D, the
-    diagonal loses d_k² Σ_i V_ki² w_i λ_i.
+    log cond ≤ J ≤ log cond + log(n) / p.
     """
-    square = np.diag(G)
-    if not (square > 0.0).all() or not np.isfinite(G).all():
-        return float("inf"), np.zeros_like(G)
-    d = 1.0 / np.sqrt(square) if normalised else np.ones(len(G))
-    scale = d[:, None] * d
-    eigenvalues, V = np.linalg.eigh(G * scale)
-    eigenvalues = np.maximum(eigenvalues, SOFT_FLOOR * eigenvalues[-1])
-    largest, smallest = eigenvalues[-1], eigenvalues[0]
-    up, down = (eigenvalues / largest) ** p, (smallest / eigenvalues) ** p
-    value = 0.5 * (np.log(largest / smallest) + (np.log(up.sum()) + np.log(down.sum())) / p)
-    w = 0.5 / eigenvalues * (up / up.sum() - down / down.sum())
-    M = (V * w) @ V.T * scale
-    if normalised:
-        M.flat[:: len(M) + 1] -= d * d * ((V * V) @ (w * eigenvalues))
-    return float(value), M
+    bar = np.zeros_like(G)
+    if not (np.diag(G) > 0.0).all() or not np.isfinite(G).all():
+        return float("inf"), bar
+    return kernel.soft_condition(G, p, SOFT_FLOOR, normalised, bar), bar
 
 
 def _scaled(G: FloatArray, scale: FloatArray | None) -> FloatArray:

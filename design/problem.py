@@ -27,6 +27,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import has_true_sign
 from excitor.robots.gram import GramOf
+from excitor.robots.kernel import descent as kernel
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 
@@ -495,6 +496,7 @@ class Objective:
         fastest = np.where(np.isfinite(problem.rates[0]), problem.rates[0], waves_alone)
         steps = fidelity.width * fastest * omega * _USUAL
         model = smoothed(problem.model, steps * problem.excitation.period / n)
+        self.repair = Repair(problem)
         self.items, self.every = searched(problem), max(1, round(1.0 / fidelity.samples))
         self.model, self.direct = model, None
         if isinstance(model, DynamicModel) and GramOf.fits(model.robot):
@@ -502,29 +504,29 @@ class Objective:
 
     def __call__(self, x: FloatArray, shift: FloatArray) -> tuple[float, FloatArray]:
         """Evaluate J and ∂J/∂x; shift (n_names,) is s, in shares of the limits."""
-        problem, repair = self.problem, Repair(self.problem, x)
+        problem, motion = self.problem, self.repair(x)
         try:
-            value, slope = self._criterion(repair)
+            value, slope = self._criterion(motion)
             if self.items and self.fidelity.weight > 0.0:
-                more, bar = penalty(problem, self.items, repair, shift, self.every)
+                more, bar = penalty(problem, self.items, motion, shift, self.every)
                 value, slope = value + self.fidelity.weight * more, slope + self.fidelity.weight * bar
         except AssemblyError:  # a leap led out of a closed chain's workspace
             return 2.0 * UNBOUNDED, np.zeros_like(x)
-        by_x = repair.pull_back(slope)
+        by_x = motion.pull_back(slope)
         n_free = int(np.isnan(problem.pose).sum())
         if n_free:
             by_x[-n_free:] *= np.abs(x[-n_free:]) <= 1.0
         return value, by_x
 
-    def _criterion(self, repair: "Repair") -> tuple[float, FloatArray]:
+    def _criterion(self, motion: "Repaired") -> tuple[float, FloatArray]:
         """Evaluate the criterion's logarithm, and differentiate it by the repaired coefficients."""
         problem = self.problem
-        q, dq, ddq = np.matmul(repair.swing, self.basis)
-        q += repair.center[:, None]
+        q, dq, ddq = np.matmul(motion.swing, self.basis)
+        q += motion.center[:, None]
         fast = self.direct
         G = fast.gram((q, dq, ddq)) if fast is not None else self.model.grams(q[None], dq[None], ddq[None], self.n)[0]
         value, bar = gradient(problem.criterion, problem.earlier + self.share * G, self.fidelity.softness)
-        slope = np.zeros((len(q), 1 + repair.swing.shape[1]))
+        slope = np.zeros((len(q), 1 + motion.swing.shape[1]))
         if not np.isfinite(value):
             return UNBOUNDED, slope
         if size := problem.criterion.size:
@@ -547,11 +549,11 @@ def restored(problem: Problem, x: FloatArray) -> FloatArray:
 
     P = Σ max(0, g + s)²; x ← x - 2 P ∇P / |∇P|², exact for rows that are linear and do not depend on each other.
     """
-    items, shift = searched(problem), np.full(len(problem.names), RESERVE)
+    items, shift, repair = searched(problem), np.full(len(problem.names), RESERVE), Repair(problem)
     for _ in range(_RESTORING):
-        repair = Repair(problem, x)
-        over, slope = penalty(problem, items, repair, shift)
-        by_x = repair.pull_back(slope)
+        motion = repair(x)
+        over, slope = penalty(problem, items, motion, shift)
+        by_x = motion.pull_back(slope)
         square = float(by_x @ by_x)
         if over <= 0.0 or square <= 0.0:
             break
@@ -560,48 +562,54 @@ def restored(problem: Problem, x: FloatArray) -> FloatArray:
 
 
 class Repair:
-    """The repair of one candidate into its joints' limits, as `decode` makes it, and its derivative."""
+    """The repair of candidates into their joints' limits, as `decode` makes it, one at a time, with its derivative."""
 
-    def __init__(self, problem: Problem, x: FloatArray) -> None:
-        found = problem.coefficients(x[None])
-        center, swing = found.center[0], found.swing[0]
-        self.problem, self.raw_center, self.raw = problem, center, swing
-        self.basis = problem.basis[: 1 + len(problem.rates)]
-        sampled = np.stack([swing @ basis for basis in self.basis])
-        most, least = sampled.max(axis=2), sampled.min(axis=2)
-        high, low = np.maximum(most[0], 0.0), np.minimum(least[0], 0.0)
-        width = problem.position[:, 1] - problem.position[:, 0]
-        taken = np.ones((2 + len(problem.rates), len(center)))
-        taken[1] = (high - low) / width
-        taken[2:] = np.maximum(most[1:], -least[1:]) / np.array(problem.rates)
-        taken[1:, ~problem.excitation.moving] = 0.0
-        self.sampled, self.which, self.excess = sampled, taken.argmax(axis=0), taken.max(axis=0)
-        self.width, self.least = width, problem.position[:, 0] - low / self.excess
-        self.most = problem.position[:, 1] - high / self.excess
-        self.swing = swing / self.excess[:, None]
-        self.center = np.where(problem.excitation.moving, np.clip(center, self.least, self.most), center)
+    def __init__(self, problem: Problem) -> None:
+        moving, free = problem.excitation.moving, np.isnan(problem.pose)
+        self.moving, self.free = np.flatnonzero(moving), np.flatnonzero(free)
+        self.position, self.mask = problem.position, moving
+        self.half = 0.5 * np.ptp(problem.position, axis=1)
+        self.middle = np.where(moving | free, problem.position.mean(axis=1), problem.pose)
+        self.amplitude = problem.amplitude[moving]
+        self.basis = np.ascontiguousarray(problem.basis[: 1 + len(problem.rates)])
+        room = [problem.position[:, 1] - problem.position[:, 0], *problem.rates]
+        self.room = np.ascontiguousarray(np.where(moving, room, 0.0).T)
+
+    def __call__(self, x: FloatArray) -> "Repaired":
+        """Repair the motion of design variables (n_design,)."""
+        n, n_joints = self.moving.size, len(self.middle)
+        center, swing = self.middle.copy(), np.zeros((n_joints, self.basis.shape[1]))
+        center[self.moving] += self.half[self.moving] * x[:n]
+        swing[self.moving] = x[n : n + self.amplitude.size].reshape(self.amplitude.shape) * self.amplitude
+        if self.free.size:
+            center[self.free] += self.half[self.free] * np.clip(x[n + self.amplitude.size :], -1.0, 1.0)
+        reach, share = np.empty((n_joints, 2)), np.empty(n_joints)
+        worst = np.empty((n_joints, 4), dtype=np.int64)
+        kernel.repair(self.basis, self.room, swing, reach, worst, share)
+        most, least = (self.position[:, 1 - k] - reach[:, k] / share for k in range(2))
+        held = ((center > most).astype(np.int64) - (center < least)) * self.mask
+        kept = np.where(held > 0, most, np.where(held < 0, least, center))
+        return Repaired(self, kept, swing / share[:, None], swing, held, worst, share)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Repaired:
+    """One repaired candidate: centre and swing, and what led to them."""
+
+    repair: Repair
+    center: FloatArray  # (n_joints,)
+    swing: FloatArray  # (n_joints, n_waves)
+    raw: FloatArray  # the swing before
+    held: IntArray  # (n_joints,): 1 of a centre at its upper end, -1 at its lower one
+    worst: IntArray  # (n_joints, 4), see `kernel.descent.repair`
+    share: FloatArray  # (n_joints,): what the raw swing takes of its limits, 1 at least
 
     def pull_back(self, slope: FloatArray) -> FloatArray:
         """Turn a slope by the repaired coefficients, (n_joints, 1 + n_waves), into one by the design variables."""
-        problem, basis, out = self.problem, self.basis, slope.copy()
-        joints, q = np.arange(len(self.excess)), self.sampled[0]
-        up, down = basis[0][:, q.argmax(axis=1)].T, basis[0][:, q.argmin(axis=1)].T
-        held = self.center != self.raw_center  # by the end of the range: it moves with the swing
-        out[:, 1:] -= (slope[:, 0] * held)[:, None] * np.where((self.raw_center < self.least)[:, None], down, up)
-        out[held, 0] = 0.0
-        grows = np.where((self.which == 1)[:, None], (up - down) / self.width[:, None], 0.0)
-        for order in range(1, len(basis)):
-            own = joints[self.which == 1 + order]
-            if own.size:
-                k = np.abs(self.sampled[order][own]).argmax(axis=1)
-                side = np.sign(self.sampled[order][own, k]) / problem.rates[order - 1][own]
-                grows[own] = side[:, None] * basis[order][:, k].T
-        along = np.einsum("jk,jk->j", out[:, 1:], self.raw) / self.excess**2
-        out[:, 1:] = out[:, 1:] / self.excess[:, None] - along[:, None] * grows
-        moving, free = problem.excitation.moving, np.isnan(problem.pose)
-        place = out[:, 0] * (0.5 * np.ptp(problem.position, axis=1))
-        swing = out[moving, 1:] * problem.amplitude[moving]
-        return np.concatenate([place[moving], swing.ravel(), place[free]])
+        own, out = self.repair, slope.copy()
+        kernel.pull_back(own.basis, own.room, self.raw, self.held, self.worst, self.share, out)
+        place, swing = (out[own.moving, 0] * own.half[own.moving], out[own.moving, 1:] * own.amplitude)
+        return np.concatenate([place, swing.ravel(), out[own.free, 0] * own.half[own.free]])
 
 
 def smoothed(model: Any, steps: FloatArray) -> Model:
@@ -648,14 +656,14 @@ def searched(problem: Problem) -> list[tuple[Constraint, int]]:
 
 
 def penalty(
-    problem: Problem, items: list[tuple[Constraint, int]], repair: Repair, shift: FloatArray, every: int = 1
+    problem: Problem, items: list[tuple[Constraint, int]], motion: Repaired, shift: FloatArray, every: int = 1
 ) -> tuple[float, FloatArray]:
     """Evaluate Σ max(0, g + s)² of constraints, each with its number of rows; its slope by coefficients.
 
     With `every` = 2 only every other sample counts.
     """
     value, slope, first = 0.0, np.zeros((len(problem.pose), 1 + problem.amplitude.shape[1])), 0
-    places = places_of(problem, repair.center, repair.swing, every)
+    places = places_of(problem, motion.center, motion.swing, every)
     for item, n_rows in items:
         own = shift[first : first + n_rows] + RESERVE
         first += n_rows

@@ -262,7 +262,7 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
     shift = np.zeros(len(problem.names))
     with pytest.raises(AssemblyError):
-        penalty(problem, searched(problem), Repair(problem, x), shift)
+        penalty(problem, searched(problem), Repair(problem)(x), shift)
     J, slope = problem.objective(WHOLE)(x, shift)
     assert J >= UNBOUNDED
     assert not slope.any()
@@ -280,7 +280,7 @@ def test_slopes_of_singularity_rows_agree_with_differences():
     shift = np.where([name.startswith("singularity") for name in problem.names], 2.0, -1e3)
 
     def square(x):
-        repair = Repair(problem, x)
+        repair = Repair(problem)(x)
         value, slope = penalty(problem, items, repair, shift)
         return value, repair.pull_back(slope)
 

@@ -60,6 +60,46 @@ def test_the_soft_condition_bounds_the_condition(p):
     assert exact - 1e-9 <= soft <= exact + np.log(N) / p + 1e-9
 
 
+def _with_eigenvalues(values):
+    Q, _ = np.linalg.qr(np.random.default_rng(len(values)).normal(size=(len(values),) * 2))
+    return (Q * values) @ Q.T
+
+
+AWKWARD = {
+    "of one column": np.array([[4.0]]),
+    "of two columns": np.array([[4.0, 1.0], [1.0, 9.0]]),
+    "diagonal": np.diag([3.0, 1.0, 1.0, 7.0]),
+    "in blocks": np.kron(np.eye(5), np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])),
+    "with a zero in its first row": np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.4], [0.0, 0.4, 5.0]]),
+    "all eigenvalues but two alike": _with_eigenvalues(np.array([9.0, *[2.0] * 38, 0.5])),
+    "two clusters": _with_eigenvalues(np.r_[np.linspace(9.0, 9.0 + 1e-9, 20), np.linspace(1.0, 1.0 + 1e-12, 32)]),
+    "nearly singular": _with_eigenvalues(np.logspace(-9.0, 1.0, 25)),
+    "of the usual size": _with_eigenvalues(np.linspace(0.1, 3.0, 52)),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("p", [8.0, 100.0, 400.0])
+@pytest.mark.parametrize("normalised", [True, False])
+def test_the_soft_condition_and_its_slope_are_those_of_numpys_eigenvalues(name, p, normalised):
+    M = AWKWARD[name]
+    D = np.diag(M) ** -0.5 if normalised else np.ones(len(M))
+    size, V = np.linalg.eigh(M * np.outer(D, D))
+    log_up, log_down = p * np.log(size / size[-1]), p * np.log(size[0] / size)
+    up, down = np.exp(log_up), np.exp(log_down)
+    J = 0.5 * (np.log(size[-1] / size[0]) + (np.log(up.sum()) + np.log(down.sum())) / p)
+    by_normalised = (V * (0.5 / size * (up / up.sum() - down / down.sum()))) @ V.T
+    slope = by_normalised * np.outer(D, D)
+    if normalised:
+        slope -= np.diag(np.sum(by_normalised * (M * np.outer(D, D)), axis=1) * D**2)
+    before = M.copy()
+    found, bar = soft_condition(M, p, normalised)
+    assert np.array_equal(M, before)
+    exact = 2e-5 if name == "nearly singular" else 1e-9  # the least eigenvalue is known to 2e-6 there
+    assert found == pytest.approx(J, rel=exact, abs=1e-12)
+    assert np.abs(bar - slope).max() <= exact * max(np.abs(slope).max(), 1e-3)
+
+
 @pytest.mark.parametrize("kind", CRITERIA)
 def test_a_singular_matrix_is_infinitely_bad(kind):
     broken = W.copy()

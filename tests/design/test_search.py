@@ -106,7 +106,7 @@ def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
         (chosen.objective(SCREEN), none),
         (chosen.objective(WHOLE), none + 0.1),
     ]
-    assert penalty(chosen, searched(chosen), Repair(chosen, beyond), none)[0] > 0.0
+    assert penalty(chosen, searched(chosen), Repair(chosen)(beyond), none)[0] > 0.0
     for x in (beyond, beyond, inside):
         direction = random.normal(size=x.size)
         step = 1e-7
@@ -147,7 +147,7 @@ def test_the_repair_of_a_descent_is_that_of_decoding(problem):
     X = np.random.default_rng(5).uniform(-1.5, 1.5, (5, problem.n_design))
     candidates = decode(problem, X)
     for k, x in enumerate(X):
-        one = Repair(problem, x)
+        one = Repair(problem)(x)
         assert np.allclose(one.center, candidates.center[k], atol=1e-12)
         assert np.allclose(one.swing, candidates.swing[k], atol=1e-12)
 
