@@ -177,9 +177,30 @@ class Reader(Generic[Value]):
         raise NotImplementedError
 
 
+class Operand(NamedTuple):
+    """What an operator joins: how it is found, its slot of the frame, and whether its value is known already."""
+
+    run: Run
+    slot: int | None = None
+    known: bool = False
+    value: Any = None
+
+
 def single(value: float) -> float:
     """Round to single precision; OverflowError where a number is too large for it."""
     return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """A statement that keeps what an expression gives in a slot of the frame; a sequence does it without a call."""
+
+    slot: int
+    value: Run
+
+    def __call__(self, frame: Any) -> None:
+        """Execute it."""
+        frame[self.slot] = self.value(frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +224,16 @@ class Guard:
 
     def sequence(self, steps: Sequence[tuple[int | None, Run]]) -> Run:
         """Run statements one after the other, each with its line."""
-        lines, runs, wrong = [line for line, _ in steps], [step for _, step in steps], self.wrong
+        lines, wrong = [line for line, _ in steps], self.wrong
+        runs = [(step.slot, step.value) if isinstance(step, Assign) else (-1, step) for _, step in steps]
 
         def run(frame: Any) -> Any:
             left = iter(runs)
             try:
-                for step in left:
-                    way = step(frame)
-                    if way:
+                for slot, step in left:
+                    if slot >= 0:
+                        frame[slot] = step(frame)
+                    elif way := step(frame):
                         return way
             except wrong as error:
                 line = lines[-1 - operator.length_hint(left)]
@@ -220,16 +243,29 @@ class Guard:
         return run
 
 
+def operation(op: Callable[[Any, Any], Any], left: Operand, right: Operand) -> Run:
+    """Join two operands, without a call for those that are known or in the frame."""
+    (f, i, known, x), (g, j, fixed, y) = left, right
+    if i is not None:
+        if j is not None:
+            return lambda frame: op(frame[i], frame[j])
+        return (lambda frame: op(frame[i], y)) if fixed else (lambda frame: op(frame[i], g(frame)))
+    if j is not None:
+        return (lambda frame: op(x, frame[j])) if known else (lambda frame: op(f(frame), frame[j]))
+    if fixed:
+        return lambda frame: op(f(frame), y)
+    return (lambda frame: op(x, g(frame))) if known else (lambda frame: op(f(frame), g(frame)))
+
+
 def choice(branches: Sequence[tuple[Run | None, Run]]) -> Run:
     """Run the first branch whose test holds; None: the rest."""
-
-    def run(frame: Any) -> Any:
-        for test, body in branches:
-            if test is None or test(frame):
-                return body(frame)
-        return None
-
-    return run
+    (test, body), *others = branches
+    if test is None:
+        return body
+    if not others:
+        return lambda frame: body(frame) if test(frame) else None
+    rest = choice(others)
+    return lambda frame: body(frame) if test(frame) else rest(frame)
 
 
 def switch(value: Run, cases: Sequence[tuple[Sequence[Run] | None, Run]]) -> Run:

@@ -4,6 +4,7 @@ Values are stored in frames; assignments copy, and never share.
 """
 
 import math
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from excitor.design.programs import runtime
-from excitor.design.programs.runtime import Fault, Token, scan
+from excitor.design.programs.runtime import Assign, Fault, Operand, Token, scan
 from excitor.design.programs.target import ProgramError
 
 _LISTED = """
@@ -248,11 +249,18 @@ class Code:
     constant: Any = NOT_CONSTANT
     slot: int | None = None  # a scalar of the frame itself
     place: "Place | None" = None  # of a variable
+    terms: tuple[tuple[int, int], ...] = ()  # slots whose products it sums up, which may follow on
+    begin: int | None = None  # the slot that they are added to
 
     @property
     def fixed(self) -> bool:
         """True if its value is known before the program runs."""
         return self.constant is not NOT_CONSTANT
+
+    @property
+    def operand(self) -> Operand:
+        """What an operator joins."""
+        return Operand(self.run, self.slot, self.fixed, self.constant)
 
 
 @dataclass(slots=True)
@@ -265,6 +273,12 @@ class Place:
     constant: Any = NOT_CONSTANT
     writable: bool = True
     method: Callable[[Frame], None] | None = None  # of the record there, which is called
+    path: tuple[int, ...] | None = ()  # to the holder, by known indices; None: otherwise
+
+    @property
+    def whole_path(self) -> tuple[int, ...] | None:
+        """The way to the value itself, where all of it is known."""
+        return (*self.path, self.index) if self.path is not None and isinstance(self.index, int) else None
 
 
 def constant(type: Type, value: Any) -> Code:
@@ -336,7 +350,8 @@ def store(at: Place, code: Code) -> Work:
     if isinstance(at.type, Record | Array):
         run = copied(run)
     if holder is None and isinstance(index, int):
-        return _assigned(index, code, run)
+        summed = code.terms and code.begin == index
+        return Sum(index, run, operator.itemgetter(index), code.terms) if summed else Assign(index, run)
     find = index if callable(index) else lambda F: index
 
     def assign_there(F: Frame) -> None:
@@ -346,22 +361,37 @@ def store(at: Place, code: Code) -> Work:
     return assign_there
 
 
-def _assigned(index: int, code: Code, run: Run) -> Work:
-    """Write to the frame: a known value, a variable of the frame, or what an expression gives."""
-    value, slot = code.constant, -1 if code.slot is None else code.slot
+@dataclass(frozen=True, slots=True)
+class Sum(Assign):
+    """Adds products of slots to what is found first."""
 
-    def assign_constant(F: Frame) -> None:
-        F[index] = value
+    begin: Run
+    terms: tuple[tuple[int, int], ...]
 
-    def assign_variable(F: Frame) -> None:
-        F[index] = F[slot]
 
-    def assign(F: Frame) -> None:
-        F[index] = run(F)
+def summed(steps: list[tuple[int, Run]]) -> list[tuple[int, Run]]:
+    """Join sums that go on from statement to statement, as those of a loop that is written out."""
+    made: list[tuple[int, Run]] = []
+    for line, step in steps:
+        before = made[-1][1] if made else None
+        follows = isinstance(step, Sum) and isinstance(before, Assign) and before.slot == step.slot
+        if not (follows and all(step.slot not in pair for pair in step.terms)):
+            made.append((line, step))
+            continue
+        begin, terms = (before.begin, before.terms) if isinstance(before, Sum) else (before.value, ())
+        terms += step.terms
+        made[-1] = made[-1][0], Sum(step.slot, _total(begin, terms), begin, terms)
+    return made
 
-    if isinstance(code.type, Scalar) and (code.fixed or slot >= 0):
-        return assign_constant if code.fixed else assign_variable
-    return assign
+
+def _total(begin: Run, terms: tuple[tuple[int, int], ...]) -> Run:
+    def run(F: Frame) -> float:
+        total: float = begin(F)
+        for i, j in terms:
+            total = total + F[i] * F[j]
+        return total
+
+    return run
 
 
 def copied(run: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
@@ -415,10 +445,14 @@ def _chosen(name: str, types: list[Scalar]) -> Found | str:
         return f"{name.upper()} wants values of one kind"
     widest = max(types, key=lambda type: (type not in (WHOLE, FRACTION), type.high, type.name == "LREAL"))
     works: dict[str, Callable[..., Any]] = {
-        "min": min, "max": max, "limit": lambda low, x, high: min(max(x, low), high),
+        "min": min, "max": max, "limit": _limited,
     }  # fmt: skip
     work = works[name]
     return widest, (lambda *values: single(work(*values))) if widest is REAL else work
+
+
+def _limited(low: Any, x: Any, high: Any) -> Any:
+    return x if low <= x <= high else min(max(x, low), high)
 
 
 def _others(name: str, types: list[Scalar]) -> Found | None:
@@ -457,7 +491,7 @@ def _conversion(name: str, source: str | None, to: Scalar, types: list[Scalar]) 
             return f"{name.upper()} wants {wanted.name}, {have.name} is given"
     if have.kind == "text" and to.kind != "text":
         return f"{name.upper()} reads texts; that is not known here"
-    return to, lambda x: _convert(x, to)
+    return to, float if to is LREAL else lambda x: _convert(x, to)
 
 
 def _convert(x: Any, to: Scalar) -> Any:

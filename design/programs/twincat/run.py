@@ -17,6 +17,7 @@ from excitor.design.programs.runtime import (
     CONTINUE,
     ORDER,
     RETURN,
+    Assign,
     Fault,
     Guard,
     Level,
@@ -26,6 +27,7 @@ from excitor.design.programs.runtime import (
     Run,
     Token,
     choice,
+    operation,
 )
 from excitor.design.programs.target import ProgramError
 from excitor.design.programs.twincat.parse import (
@@ -62,6 +64,7 @@ from excitor.design.programs.twincat.parse import (
     single,
     span,
     store,
+    summed,
     tokens,
     type_name,
     wrapped,
@@ -417,7 +420,10 @@ class _Text(Reader[Code]):
         steps: list[Step] = []
         while not (end := self.accept(*ends)):
             steps += self.statement()
-        return self.guard.sequence(steps), end
+        return self.sequence(steps), end
+
+    def sequence(self, steps: list[Step]) -> Run:
+        return self.guard.sequence(summed(steps))
 
     def statement(self) -> list[Step]:
         line = self.line = self.next.line
@@ -458,7 +464,7 @@ class _Text(Reader[Code]):
             method = at.method
             if given:
                 raise Fault("this action has no arguments")
-            return line, _unvalued(lambda F: method(owner(F)))
+            return line, lambda F: method(owner(F))
         if not (isinstance(at.type, Record) and at.type.block):
             raise Fault(f"{key} is {type_name(at.type)}, which is not called")
         return line, _block_call(at.type, owner, given)
@@ -467,18 +473,19 @@ class _Text(Reader[Code]):
         self.expect(";")
         return lambda F: left
 
-    def condition(self, then: str = "") -> Run:
-        """Read a condition, and the word after it."""
+    def condition(self, then: str = "", begun: int | None = None) -> Run:
+        """Read a condition, and the word after it; `begun`: the line of its statement, which is guarded."""
         self.line = self.next.line
         code = self.expression()
         if not (isinstance(code.type, Scalar) and code.type.kind == "bool"):
             raise Fault(f"a condition is {type_name(code.type)}, expected BOOL")
         if then:
             self.expect(then)
-        return self.guard(self.line, code.run)
+        return code.run if self.line == begun else self.guard(self.line, code.run)
 
     def branch(self) -> Run:
-        return choice(self.branches(lambda: self.condition("THEN"), self.block, ("ELSIF", "ELSE", "END_IF")))
+        line = self.tokens[self.at - 1].line
+        return choice(self.branches(lambda: self.condition("THEN", line), self.block, ("ELSIF", "ELSE", "END_IF")))
 
     def switch(self) -> Run:
         what = self.expression()
@@ -499,8 +506,8 @@ class _Text(Reader[Code]):
                 raise Fault("a statement comes before the first label of CASE")
             else:
                 current += self.statement()
-        last = self.block("END_CASE")[0] if end == "ELSE" else self.guard.sequence([])
-        made = {number: self.guard.sequence(steps) for number, steps in works.items()}
+        last = self.block("END_CASE")[0] if end == "ELSE" else self.sequence([])
+        made = {number: self.sequence(steps) for number, steps in works.items()}
         run = what.run
         return lambda F: made.get(run(F), last)(F)
 
@@ -526,7 +533,7 @@ class _Text(Reader[Code]):
         return range(low, high + 1)
 
     def whilst(self) -> Run:
-        test = self.condition("DO")
+        test = self.condition("DO", self.tokens[self.at - 1].line)
         return runtime.loop(test, self.block("END_WHILE")[0], self.project.passes.spend)
 
     def until(self) -> Run:
@@ -600,10 +607,7 @@ class _Text(Reader[Code]):
         self.expect("END_FOR")
         after = passes.start + len(passes) * passes.step
 
-        def finish(F: Frame) -> None:
-            F[slot] = after
-
-        return [*steps, (line, finish)]
+        return [*steps, (line, Assign(slot, lambda F: after))]
 
     # ---- expressions
 
@@ -647,7 +651,7 @@ class _Text(Reader[Code]):
             at = Place(own.type, own.slot, None, known, own.role != "constant" and own.slot not in self.fixed)
         elif common is not None:
             shared = project.globals_frame
-            at = Place(common.type, common.slot, lambda F: shared, writable=common.role != "constant")
+            at = Place(common.type, common.slot, lambda F: shared, writable=common.role != "constant", path=None)
         else:
             at = self.enumerated(name)
         while sign := self.accept(".", "[", "^"):
@@ -676,7 +680,8 @@ class _Text(Reader[Code]):
         if member is None:
             raise Fault(f"{at.type.name} has no {name}")
         inside = at.type.block and member.role in ("local", "constant")
-        return Place(member.type, member.slot, _reference(at), writable=at.writable and not inside)
+        writable = at.writable and not inside
+        return Place(member.type, member.slot, _reference(at), writable=writable, path=at.whole_path)
 
     def element(self, at: Place) -> Place:
         if not isinstance(at.type, Array):
@@ -686,10 +691,10 @@ class _Text(Reader[Code]):
         base = at.index if at.type.inline else 0
         offset = _offset(codes, at.type, base if isinstance(base, int) else 0)
         if not at.type.inline:
-            return Place(at.type.of, offset, _reference(at), writable=at.writable)
+            return Place(at.type.of, offset, _reference(at), writable=at.writable, path=at.whole_path)
         if callable(base):
             raise Fault("arrays of arrays are not known here")
-        return Place(at.type.of, offset, at.holder, self.known_element(at, offset), at.writable)
+        return Place(at.type.of, offset, at.holder, self.known_element(at, offset), at.writable, path=at.path)
 
     def known_element(self, at: Place, offset: int | Run) -> Any:
         """Return an element of a constant array of whole numbers at compile time, else NOT_CONSTANT."""
@@ -859,17 +864,16 @@ def _called_function(name: str, codes: list[Code]) -> Code:
         raise Fault(found)
     result, work = found
 
-    def guarded(*values: Any) -> Any:
+    runs = [code.run for code in codes]
+
+    def call(F: Frame) -> Any:
+        values = [run(F) for run in runs]
         try:
             return work(*values)
         except (ValueError, OverflowError, ZeroDivisionError):
             raise Fault(f"a function has no value at {values[0]}") from None
 
-    if len(codes) == 1:
-        run = codes[0].run
-        return Code(result, lambda F: guarded(run(F)))
-    runs = [code.run for code in codes]
-    return Code(result, lambda F: guarded(*[run(F) for run in runs]))
+    return Code(result, call)
 
 
 def _number(text: str) -> Code:
@@ -954,12 +958,21 @@ def _offset(codes: list[Code], array: Array, base: int) -> int | Run:
 
 def _reference(at: Place) -> Run:
     """Load the list that a record, or an array of records, is."""
-    index, holder = at.index, at.holder
+    index, holder, path = at.index, at.holder, at.whole_path or ()
+    if 1 < len(path) <= len(_FOLLOWED) + 1:
+        return _FOLLOWED[len(path) - 2](*path)
     if holder is None:
         return (lambda F: F[index(F)]) if callable(index) else operator.itemgetter(index)
     if callable(index):
         return lambda F: holder(F)[index(F)]
     return lambda F: holder(F)[index]
+
+
+_FOLLOWED: tuple[Callable[..., Run], ...] = (  # lists in lists, by known indices
+    lambda a, b: lambda F: F[a][b],
+    lambda a, b, c: lambda F: F[a][b][c],
+    lambda a, b, c, d: lambda F: F[a][b][c][d],
+)
 
 
 def load(at: Place) -> Code:
@@ -976,16 +989,7 @@ def load(at: Place) -> Code:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": operator.ne, **ORDER}
-_JOIN: dict[str, Callable[[Run, Run], Run]] = {
-    "+": lambda f, g: lambda F: f(F) + g(F),
-    "-": lambda f, g: lambda F: f(F) - g(F),
-    "*": lambda f, g: lambda F: f(F) * g(F),
-}
-_JOIN_SLOTS: dict[str, Callable[[int, int], Run]] = {  # of the frame: most sums of a motion are of these
-    "+": lambda i, j: lambda F: F[i] + F[j],
-    "-": lambda i, j: lambda F: F[i] - F[j],
-    "*": lambda i, j: lambda F: F[i] * F[j],
-}
+_JOIN: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 def _binary(symbol: str, a: Code, b: Code) -> Code:
@@ -1025,10 +1029,7 @@ def _comparison(symbol: str, a: Code, b: Code) -> Code:
         raise Fault(f"{symbol} compares {a.type.name} with {b.type.name}")
     if "bool" in kinds and symbol not in ("=", "<>"):
         raise Fault(f"{symbol} compares BOOL with BOOL")
-    f, g, compare, i, c = a.run, b.run, _COMPARE[symbol], a.slot, b.constant
-    if i is not None and b.fixed:
-        return Code(BOOL, lambda F: compare(F[i], c))
-    return Code(BOOL, lambda F: compare(f(F), g(F)))
+    return Code(BOOL, operation(_COMPARE[symbol], a.operand, b.operand))
 
 
 def _logic(symbol: str, a: Code, b: Code) -> Code:
@@ -1043,8 +1044,8 @@ def _logic(symbol: str, a: Code, b: Code) -> Code:
     elif not a.type.kind == b.type.kind == "int":
         raise Fault(f"{symbol} joins {a.type.name} and {b.type.name}")
     result = BOOL if a.type.kind == "bool" else _wider(a.type, b.type)
-    runs = {"XOR": lambda F: f(F) ^ g(F), "OR": lambda F: f(F) | g(F)}
-    return Code(result, runs.get(symbol, lambda F: f(F) & g(F)))
+    op = {"XOR": operator.xor, "OR": operator.or_}.get(symbol, operator.and_)
+    return Code(result, operation(op, a.operand, b.operand))
 
 
 def _wider(a: Scalar, b: Scalar) -> Scalar:
@@ -1069,7 +1070,7 @@ def _whole(symbol: str, a: Code, b: Code) -> Code:
 
     if symbol in ("/", "MOD"):
         return Code(result, divided)
-    joined = _JOIN[symbol](f, g)
+    joined = operation(_JOIN[symbol], a.operand, b.operand)
     low, high = result.low, result.high
 
     def kept(F: list[Any]) -> int:
@@ -1085,14 +1086,18 @@ def _real(symbol: str, a: Code, b: Code) -> Code:
     names = {a.type.name, b.type.name} if isinstance(a.type, Scalar) and isinstance(b.type, Scalar) else set()
     if "REAL" in names and "LREAL" not in names:
         a, b = _as_single(a), _as_single(b)
-        run = _divided(a, b) if symbol == "/" else _JOIN[symbol](a.run, b.run)
+        run = _divided(a, b) if symbol == "/" else operation(_JOIN[symbol], a.operand, b.operand)
         real = a.type if type_name(a.type) == "REAL" else b.type
         return Code(real, lambda F: single(run(F)))
     result = LREAL if "LREAL" in names else FRACTION
     if symbol == "/":
         return Code(result, _divided(a, b))
-    i, j = a.slot, b.slot
-    return Code(result, _JOIN[symbol](a.run, b.run) if i is None or j is None else _JOIN_SLOTS[symbol](i, j))
+    made = Code(result, operation(_JOIN[symbol], a.operand, b.operand))
+    if symbol == "*" and a.slot is not None and b.slot is not None:
+        made.terms = ((a.slot, b.slot),)
+    elif symbol == "+" and a.slot is not None and b.terms and b.begin is None:
+        made.begin, made.terms = a.slot, b.terms
+    return made
 
 
 def _as_single(code: Code) -> Code:
@@ -1118,7 +1123,7 @@ def _time(symbol: str, a: Code, b: Code) -> Code:
     f, g = a.run, b.run
     both = type_name(a.type) == type_name(b.type)
     if both and symbol in ("+", "-"):
-        return Code(TIME, _JOIN[symbol](f, g))
+        return Code(TIME, operation(_JOIN[symbol], a.operand, b.operand))
     if not both and type_name(a.type) == "TIME" and symbol in ("*", "/"):
         return Code(TIME, (lambda F: f(F) * g(F)) if symbol == "*" else (lambda F: f(F) // g(F)))
     raise Fault(f"{symbol} joins {type_name(a.type)} and {type_name(b.type)}")
