@@ -300,6 +300,8 @@ class Mishaps:
     def due(self, stretch: str, t: float) -> list[Event]:
         """List the events that are due t seconds into a stretch and have not been handed out."""
         found = [event for event in self.waiting if event.stretch == stretch and t >= event.after - 1e-9]
+        if not found:
+            return found
         self.waiting = [event for event in self.waiting if event not in found]
         return found
 

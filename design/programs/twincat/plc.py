@@ -5,6 +5,7 @@ The emitted program is called in every cycle.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from excitor.design.programs.plan import BACK, HOLD, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, StretchName
@@ -42,7 +43,7 @@ def stretch_of(mark: int) -> StretchName | None:
     return {OUT: "out", BACK: "back"}.get(mark)  # type: ignore[return-value]
 
 
-@dataclass
+@dataclass(slots=True)
 class Axis:
     """One axis: its commands and its state."""
 
@@ -65,44 +66,39 @@ class Axis:
 
     def show(self) -> None:
         """Write the axis state to the PLC's structures."""
-        to_plc = self.to_plc
-        to_plc[_P["setpos"]], to_plc[_P["actpos"]] = self.position, self.position + LAG
-        to_plc[_P["actvelo"]] = to_plc[_P["setvelo"]] = self.velocity
-        to_plc[_P["setacc"]] = self.acceleration
+        position, velocity = self.position, self.velocity
+        self.to_plc[_ACTUAL] = position + LAG, position, velocity, velocity, self.acceleration
 
     def read_status(self) -> None:
         """Update Status, as the action ReadStatus does."""
-        status, ready = self.status, self.ready
-        status[_S["operational"]], status[_S["error"]], status[_S["disabled"]] = ready, self.failed, not ready
-        status[_S["extsetpointgenenabled"]] = self.external
-        still = self.velocity == 0.0
-        status[_S["notmoving"]], status[_S["standstill"]], status[_S["moving"]] = still, still, not still
+        status, ready, still = self.status, self.ready, self.velocity == 0.0
+        status[_WORKS], status[_MOVES] = (ready, self.failed), (still, not still)
+        status[_TAKES] = self.external, not ready, still
 
 
 class Controller:
     """The NC: all axes that the PLC has declared, in that order."""
 
     def __init__(self, step: float, automatic: bool) -> None:
-        self.step, self.automatic = step, automatic
+        self.step = step
         self.axes: list[Axis] = []
-        self.cycle = 0
-        self.slow = 0  # cycles by which axes take set points later
+        self.begin(automatic)
         self.axis_ref = Record("AXIS_REF")
         self.axis_ref.add("NcToPlc", TO_PLC)
         self.axis_ref.add("PlcToNc", TO_NC)
         self.axis_ref.add("Status", STATUS)
-        self._slot = self.axis_ref.add(NC, Scalar("POINTER", "address")).slot
+        self.axis_ref.add(NC, Scalar("POINTER", "address"))
         self.axis_ref.born = self._born
-        self.axis_ref.methods["readstatus"] = lambda frame: self.of(frame).read_status()
+        self.axis_ref.methods["readstatus"] = lambda frame: frame[-1].read_status()
+
+    def begin(self, automatic: bool, slow: int = 0) -> None:
+        """Begin anew without axes, which take set points some cycles later where they are slow."""
+        self.automatic, self.slow, self.cycle = automatic, slow, 0
+        self.axes.clear()
 
     def _born(self, frame: Frame) -> None:
-        frame[self._slot] = Axis(frame[0], frame[1], frame[2])
-        self.axes.append(frame[self._slot])
-
-    def of(self, frame: Frame) -> Axis:
-        """Find the axis behind an AXIS_REF."""
-        axis: Axis = frame[self._slot]
-        return axis
+        frame[-1] = Axis(frame[0], frame[1], frame[2])
+        self.axes.append(frame[-1])
 
     def advance(self) -> None:
         """Advance by a cycle; axes follow their set points exactly."""
@@ -115,7 +111,7 @@ class Controller:
             axis.show()
 
     def _follow(self, axis: Axis) -> None:
-        p, v, a, direction = axis.to_nc[:4]
+        p, v, a, direction = axis.to_nc[_FED]
         if not axis.ready:
             axis.external = False
             return
@@ -150,16 +146,16 @@ class Controller:
         return Library(types, {feed.name: feed, index.name: index}, dict(CONSTANTS), shared)
 
     def _feed(self, position: float, velocity: float, acceleration: float, direction: int, axis: Frame) -> bool:
-        self.of(axis).fed = self.cycle
-        axis[1][0:4] = position, velocity, acceleration, direction
+        axis[-1].fed = self.cycle
+        axis[-1].to_nc[_FED] = position, velocity, acceleration, direction
         return False
 
     def _power(self) -> Record:
         def power(B: Frame) -> None:
-            axis = self.of(B[4])
-            on = B[0] and B[1] and B[2] and self.automatic
+            axis: Axis = B[4][-1]
+            on, share = B[0] and B[1] and B[2] and self.automatic, B[3]
             axis.powered = axis.powered + 1 if on else 0
-            axis.to_nc[_N["override"]] = round(min(max(B[3], 0.0), 100.0) * FULL / 100.0)
+            axis.to_nc[_OVERRIDE] = FULL if share == 100.0 else round(min(max(share, 0.0), 100.0) * FULL / 100.0)
             B[5] = axis.ready
 
         inputs = {"Enable": BOOL, "Enable_Positive": BOOL, "Enable_Negative": BOOL, "Override": LREAL}
@@ -173,7 +169,7 @@ class Controller:
 
     def _enable(self) -> Record:
         def enable(B: Frame) -> None:
-            axis = self.of(B[3])
+            axis: Axis = B[3][-1]
             if B[0] and B[2] != ABSOLUTE:
                 raise ProgramError("PLC", None, "external set points need an absolute position")
             if edge(B) and axis.ready:
@@ -186,7 +182,7 @@ class Controller:
 
     def _disable(self) -> Record:
         def disable(B: Frame) -> None:
-            axis = self.of(B[1])
+            axis: Axis = B[1][-1]
             if edge(B):
                 self._switch(axis, False)
             B[2] = not axis.external
@@ -197,7 +193,7 @@ class Controller:
 
     def _read_status(self) -> Record:
         def read(B: Frame) -> None:
-            axis = self.of(B[1])
+            axis: Axis = B[1][-1]
             if B[0]:
                 axis.read_status()
             B[2:7] = [True, axis.failed, axis.failed, not axis.ready, axis.velocity == 0.0]
@@ -206,14 +202,21 @@ class Controller:
         return block("MC_ReadStatus", {"Enable": BOOL}, {"Axis": self.axis_ref}, outputs, read)
 
 
+@lru_cache(maxsize=2)  # a program is run again and again, in every situation that it must refuse
+def _compiled(files: tuple[tuple[str, str], ...], step: float) -> tuple[Controller, Project]:
+    """Compile a program for a controller, which runs it once at a time."""
+    controller = Controller(step, automatic=True)
+    return controller, Project(dict(files), controller.library())
+
+
 class Cell:
     """One program on one controller."""
 
     def __init__(self, files: Mapping[str, str], name: str, machine: Machine) -> None:
         self.machine = machine
-        self.controller = Controller(machine.step, machine.automatic)
-        self.controller.slow = round(machine.at_start("axes") / machine.step)
-        self.project = project = Project(files, self.controller.library())
+        self.controller, project = _compiled(tuple(files.items()), machine.step)
+        self.controller.begin(machine.automatic, round(machine.at_start("axes") / machine.step))
+        self.project = project
         self.file = f"{name}.st"
         wanted = f"prg_{name}".lower()
         if wanted not in project.programs:
@@ -233,6 +236,7 @@ class Cell:
         self.cycle = 0
         self._asked = -1
         self.unpowered = False  # by the operator on the way
+        self._recording = bool(machine.at_start("logger"))  # before it is asked to
 
     def _tell_cycle(self, project: Project) -> None:
         info = project.shared("TwinCAT_SystemInfoVarList")[0]
@@ -245,7 +249,7 @@ class Cell:
         for variable in self._program.variables.values():
             frames = self._frame[variable.slot]
             if getattr(variable.type, "of", None) is self.controller.axis_ref and len(frames) == n:
-                axes = [self.controller.of(frame) for frame in frames]
+                axes: list[Axis] = [frame[-1] for frame in frames]
                 for axis, position in zip(axes, self.machine.axes, strict=True):
                     axis.position = float(position) - LAG
                     axis.show()
@@ -280,7 +284,7 @@ class Cell:
         asked = self.get("bLog")
         self._asked = (self._asked if self._asked >= 0 else self.cycle) if asked else -1
         running = asked and (self.cycle - self._asked) * self.time_step >= RECORDING
-        if self.machine.at_start("logger"):
+        if self._recording:
             self.set("bLoggerRunning", True)
         elif running != self.get("bLoggerRunning"):
             self.set("bLoggerRunning", running)
@@ -341,10 +345,17 @@ STATUS = structure(
      "HasJob": BOOL, "InPositionArea": BOOL, "InTargetPosition": BOOL, "Coupled": BOOL, "ExtSetPointGenEnabled": BOOL,
      "Disabled": BOOL, "StandStill": BOOL, "ErrorStop": BOOL, "CamTableQueued": BOOL},
 )  # fmt: skip
-_P = {name: variable.slot for name, variable in TO_PLC.variables.items()}
-_N = {name: variable.slot for name, variable in TO_NC.variables.items()}
-_S = {name: variable.slot for name, variable in STATUS.variables.items()}
-NC = "$nc"  # where an AXIS_REF keeps its axis: no text can name it
+
+
+def neighbours(record: Record, first: str, last: str) -> slice:
+    """Find the slots from a member to another."""
+    return slice(record.variables[first.lower()].slot, record.variables[last.lower()].slot + 1)
+
+
+_ACTUAL, _WORKS = neighbours(TO_PLC, "ActPos", "SetAcc"), neighbours(STATUS, "Operational", "Error")
+_MOVES, _TAKES = neighbours(STATUS, "NotMoving", "Moving"), neighbours(STATUS, "ExtSetPointGenEnabled", "StandStill")
+_FED, _OVERRIDE = neighbours(TO_NC, "ExtSetPos", "ExtSetDirection"), TO_NC.variables["override"].slot
+NC = "$nc"  # where an AXIS_REF keeps its axis, last of all: no text can name it
 
 
 def block(

@@ -120,7 +120,9 @@ class Project:
         self.globals_frame.extend(begin(variable))
 
     def start(self, name: str) -> Frame:
-        """Build the frame of a program with initial values."""
+        """Build the frame of a program with initial values, which global variables get again."""
+        for variable in self.globals.variables.values():
+            self.globals_frame[variable.slot : variable.slot + span(variable.type)] = begin(variable)
         try:
             return self.programs[name.lower()].frame()
         except RecursionError:
