@@ -69,11 +69,13 @@ class Axis:
         position, velocity = self.position, self.velocity
         self.to_plc[_ACTUAL] = position + LAG, position, velocity, velocity, self.acceleration
 
-    def read_status(self) -> None:
-        """Update Status, as the action ReadStatus does."""
-        status, ready, still = self.status, self.ready, self.velocity == 0.0
-        status[_WORKS], status[_MOVES] = (ready, self.failed), (still, not still)
-        status[_TAKES] = self.external, not ready, still
+
+def read_status(frame: Frame) -> None:
+    """Update Status of an AXIS_REF, as the action ReadStatus does."""
+    axis: Axis = frame[-1]
+    status, failed, still = axis.status, axis.failed, axis.velocity == 0.0
+    ready = axis.powered >= READY and not failed
+    status[_WORKS], status[_MOVES], status[_TAKES] = (ready, failed), (still, not still), (axis.external, not ready, still)
 
 
 class Controller:
@@ -89,7 +91,7 @@ class Controller:
         self.axis_ref.add("Status", STATUS)
         self.axis_ref.add(NC, Scalar("POINTER", "address"))
         self.axis_ref.born = self._born
-        self.axis_ref.methods["readstatus"] = lambda frame: frame[-1].read_status()
+        self.axis_ref.methods["readstatus"] = read_status
 
     def begin(self, automatic: bool, slow: int = 0) -> None:
         """Begin anew without axes, which take set points some cycles later where they are slow."""
@@ -112,7 +114,7 @@ class Controller:
 
     def _follow(self, axis: Axis) -> None:
         p, v, a, direction = axis.to_nc[_FED]
-        if not axis.ready:
+        if axis.failed or axis.powered < READY:
             axis.external = False
             return
         if axis.fed != self.cycle - 1 and axis.fed >= 0:
@@ -156,7 +158,7 @@ class Controller:
             on, share = B[0] and B[1] and B[2] and self.automatic, B[3]
             axis.powered = axis.powered + 1 if on else 0
             axis.to_nc[_OVERRIDE] = FULL if share == 100.0 else round(min(max(share, 0.0), 100.0) * FULL / 100.0)
-            B[5] = axis.ready
+            B[5] = axis.powered >= READY and not axis.failed
 
         inputs = {"Enable": BOOL, "Enable_Positive": BOOL, "Enable_Negative": BOOL, "Override": LREAL}
         outputs = {"Status": BOOL, "Busy": BOOL, "Active": BOOL, "Error": BOOL, "ErrorID": UDINT}
@@ -195,7 +197,7 @@ class Controller:
         def read(B: Frame) -> None:
             axis: Axis = B[1][-1]
             if B[0]:
-                axis.read_status()
+                read_status(B[1])
             B[2:7] = [True, axis.failed, axis.failed, not axis.ready, axis.velocity == 0.0]
 
         outputs = {"Valid": BOOL, "Error": BOOL, "ErrorStop": BOOL, "Disabled": BOOL, "StandStill": BOOL}

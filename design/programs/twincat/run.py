@@ -5,10 +5,12 @@ literals adapt their type. LREAL is float64, REAL float32 after every operation.
 inheritance are not supported.
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from excitor.design.programs import runtime
@@ -743,16 +745,26 @@ class _Text(Reader[Code]):
         if unknown or len(taken) != len(names) or len(given) != len(names):
             what = f"has no {unknown[0]}" if unknown else f"wants {len(names)} arguments: {', '.join(names)}"
             raise Fault(f"{routine.name} {what}")
-        runs: list[Run] = []
+        codes: list[Code] = []
         for name, type, by_reference in routine.parameters:
             code = taken[name.lower()]
             assert code is not None
-            if by_reference:
-                runs.append(_handed(code, type))
-                continue
-            runs.append(converted(code, type).run)
-        work = routine.run
-        return Code(routine.result or BOOL, lambda F: work(*[run(F) for run in runs]))
+            codes.append(Code(type, _handed(code, type)) if by_reference else converted(code, type))
+        work, fetch = routine.run, _fetched(codes)
+        return Code(routine.result or BOOL, lambda F: work(*fetch(F)))
+
+
+def _fetched(codes: list[Code]) -> Callable[[Frame], Iterable[Any]]:
+    """Compute several values; those of the frame, which come first, at once."""
+    plain = [code.slot for code in takewhile(lambda code: code.slot is not None, codes)]
+    runs = [code.run for code in codes]
+    if len(plain) < 2:
+        return lambda F: [run(F) for run in runs]
+    first, rest = operator.itemgetter(*plain), runs[len(plain) :]
+    if len(rest) == 1:
+        last = rest[0]
+        return lambda F: (*first(F), last(F))
+    return (lambda F: (*first(F), *[run(F) for run in rest])) if rest else first
 
 
 def _unvalued(run: Run) -> Run:
@@ -764,7 +776,8 @@ def _unvalued(run: Run) -> Run:
 
 def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
     """Compile a call of a block: inputs in, its body, outputs out; in-out variables by reference."""
-    inputs: list[tuple[int, Run]] = []
+    inputs: list[tuple[int | slice, Run]] = []
+    plain: dict[int, int] = {}  # inputs from slots of the frame
     copies: list[tuple[int, int, Run, Run, list[Any], bool]] = []
     outputs: list[tuple[int, Run]] = []
     wanted = {key for key, variable in record.variables.items() if variable.role == "in-out"}
@@ -784,7 +797,10 @@ def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
         assert code is not None
         if variable.role == "input":
             code = converted(code, variable.type)
-            inputs.append((variable.slot, copied(code.run) if isinstance(variable.type, Record) else code.run))
+            if code.slot is not None and variable.slot == max(plain, default=-1) + 1:
+                plain[variable.slot] = code.slot
+            else:
+                inputs.append((variable.slot, copied(code.run) if isinstance(variable.type, Record) else code.run))
             continue
         wanted.discard(name.lower())
         if isinstance(variable.type, Scalar) or (isinstance(variable.type, Array) and variable.type.inline):
@@ -793,6 +809,10 @@ def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
             inputs.append((variable.slot, _handed(code, variable.type)))
     if wanted:
         raise Fault(f"{record.name} wants {', '.join(sorted(wanted))}")
+    if len(plain) > 1:
+        inputs.insert(0, (slice(len(plain)), operator.itemgetter(*plain.values())))
+    else:
+        inputs += [(slot, operator.itemgetter(source)) for slot, source in plain.items()]
     return _called(record, find, inputs, copies, outputs, scratch)
 
 
@@ -946,14 +966,19 @@ def _offset(codes: list[Code], array: Array, base: int) -> int | Run:
     if all(code.fixed for code in codes):
         return find([code.constant for code in codes])
     runs = [code.run for code in codes]
-    if len(runs) > 1:
+    moves = [k for k, code in enumerate(codes) if not code.fixed]
+    if len(moves) > 1:
         return lambda F: find([run(F) for run in runs])
-    (run,), ((low, size),) = runs, limits
-    end, first = low + size, base - low
+    (k,) = moves
+    (low, size), run = limits[k], runs[k]
+    numbers = [code.constant if code.fixed else low for code in codes]
+    begin, end, stride = find(numbers), low + size, math.prod(size for _, size in limits[k + 1 :])
 
     def find_one(F: Frame) -> int:
         number: int = run(F)
-        return first + number if low <= number < end else find([number])
+        if low <= number < end:
+            return begin + stride * (number - low)
+        return find([*numbers[:k], number, *numbers[k + 1 :]])
 
     return find_one
 
