@@ -64,11 +64,6 @@ class Axis:
         """True if it accepts commands."""
         return self.powered >= READY and not self.failed
 
-    def show(self) -> None:
-        """Write the axis state to the PLC's structures."""
-        position, velocity = self.position, self.velocity
-        self.to_plc[_ACTUAL] = position + LAG, position, velocity, velocity, self.acceleration
-
 
 def read_status(frame: Frame) -> None:
     """Update Status of an AXIS_REF, as the action ReadStatus does."""
@@ -110,7 +105,8 @@ class Controller:
                 axis.external = axis.pending.pop(0)[1]
             if axis.external:
                 self._follow(axis)
-            axis.show()
+            position, velocity = axis.position, axis.velocity
+            axis.to_plc[_ACTUAL] = position + LAG, position, velocity, velocity, axis.acceleration
 
     def _follow(self, axis: Axis) -> None:
         p, v, a, direction = axis.to_nc[_FED]
@@ -238,7 +234,10 @@ class Cell:
         self.cycle = 0
         self._asked = -1
         self.unpowered = False  # by the operator on the way
+        self._override, self._grams = 100.0 * machine.override, round(1000.0 * machine.payload)
+        self._starting = round(STARTING / machine.step)  # cycle
         self._recording = bool(machine.at_start("logger"))  # before it is asked to
+        self._longest = min(machine.longest + AROUND, MOST_CYCLES * machine.step)
 
     def _tell_cycle(self, project: Project) -> None:
         info = project.shared("TwinCAT_SystemInfoVarList")[0]
@@ -254,7 +253,7 @@ class Cell:
                 axes: list[Axis] = [frame[-1] for frame in frames]
                 for axis, position in zip(axes, self.machine.axes, strict=True):
                     axis.position = float(position) - LAG
-                    axis.show()
+                    axis.to_plc[_ACTUAL] = float(position), axis.position, 0.0, 0.0, 0.0
                 return axes
         raise ProgramError(self.file, None, f"the program declares no {n} axes")
 
@@ -268,14 +267,14 @@ class Cell:
 
     def one_cycle(self) -> None:
         """Apply the operator's and the Scope's actions, and call the program."""
-        machine, t = self.machine, self.cycle * self.time_step
-        self.set("bPower", t >= SWITCHING and not self.unpowered)
-        self.set("fOverride", 100.0 * machine.override)
-        if "nPayloadGrams" in self._slots:
-            self.set("nPayloadGrams", round(1000.0 * machine.payload))
-        if self.cycle == round(STARTING / self.time_step):
+        frame, slots, t = self._frame, self._slots, self.cycle * self.time_step
+        frame[slots["bPower"]] = t >= SWITCHING and not self.unpowered
+        frame[slots["fOverride"]] = self._override
+        if "nPayloadGrams" in slots:
+            frame[slots["nPayloadGrams"]] = self._grams
+        if self.cycle == self._starting:
             self.set("bRun", True)
-            self.axes[-1].failed |= machine.at_start("drive") > 0.0
+            self.axes[-1].failed |= self.machine.at_start("drive") > 0.0
         self._record()
         assert self._program.body is not None
         self.project.passes.count = 0
@@ -295,9 +294,8 @@ class Cell:
     def pass_cycle(self) -> None:
         """Advance the axes by a cycle; raise ProgramError for a program that does not end."""
         self.controller.advance()
-        longest = min(self.machine.longest + AROUND, MOST_CYCLES * self.time_step)
-        if self.cycle * self.time_step > longest:
-            raise ProgramError(self.file, None, f"the program has not ended after {longest:g} s")
+        if self.cycle * self.time_step > self._longest:
+            raise ProgramError(self.file, None, f"the program has not ended after {self._longest:g} s")
 
     @property
     def over(self) -> bool:
