@@ -18,9 +18,11 @@ from excitor.design.programs.runtime import (
     CONTINUE,
     ORDER,
     RETURN,
+    Assign,
     Fault,
     Guard,
     Level,
+    Operand,
     Operators,
     Passes,
     Reader,
@@ -28,6 +30,7 @@ from excitor.design.programs.runtime import (
     Token,
     choice,
     loop,
+    operation,
     scan,
 )
 from excitor.design.programs.target import ProgramError
@@ -525,13 +528,13 @@ class _Script(Reader[Expression]):
             k = self.locals[name]
 
             def assign(run: Run) -> Run:
-                return _storing(lambda f: f, k, run)
+                return Assign(k, _stored(run))
 
             return Expression(lambda f: f[k], local=k, name=name, assign=assign)
         if name not in self.runtime.globals:
             raise Fault(f"nothing is called {name!r}", line)
         values, j = self.runtime.values, self.runtime.globals[name]
-        return Expression(lambda f: values[j], name=name, assign=lambda run: _storing(lambda f: values, j, run))
+        return Expression(lambda f: values[j], name=name, assign=lambda run: _storing(values, j, run))
 
     def item(self, fetch: Run) -> Expression:
         """Read [INDEX] or [ROW, COLUMN] of a list."""
@@ -738,10 +741,18 @@ def _weighted(op: str, left: Expression, right: Expression) -> Expression | None
     return Expression(run, total=(begin, terms))
 
 
-def _storing(holder: Callable[[Frame], list[Any]], k: int, run: Run) -> Run:
+def _stored(run: Run) -> Run:
+    def fetch(f: Frame) -> Any:
+        value = run(f)
+        return value if type(value) is float else storable(value)
+
+    return fetch
+
+
+def _storing(values: list[Any], k: int, run: Run) -> Run:
     def assign(f: Frame) -> None:
         value = run(f)
-        holder(f)[k] = value if type(value) is float else storable(value)
+        values[k] = value if type(value) is float else storable(value)
 
     return assign
 
@@ -763,13 +774,9 @@ def _passed(value: Any) -> Any:
     return type(value)(value) if isinstance(value, Array) else storable(value)
 
 
-def _binary(op: Callable[[Any, Any], Any], a: Expression, b: Expression) -> Run:
-    i, j, y, left, right = a.local, b.local, b.constant, a.run, b.run
-    if i is not None and j is not None:
-        return lambda f: op(f[i], f[j])
-    if i is not None and b.is_constant:
-        return lambda f: op(f[i], y)
-    return lambda f: op(left(f), right(f))
+def _binary(op: Callable[[Any, Any], Any], *sides: Expression) -> Run:
+    left, right = (Operand(side.run, side.local, side.is_constant, side.constant) for side in sides)
+    return operation(op, left, right)
 
 
 class Halt(Exception):
@@ -801,11 +808,15 @@ def _sequence(guard: Guard, statements: list[Statement]) -> Statement:
 
 
 def _slow_sequence(guard: Guard, statements: list[Statement]) -> Run:
-    items = [(statement.run, statement.waits, statement.line) for statement in statements]
+    runs = [(one.run.slot, one.run.value) if isinstance(one.run, Assign) else (-1, one.run) for one in statements]
+    items = [(*run, one.waits, one.line) for run, one in zip(runs, statements, strict=True)]
 
     def sequence(f: Frame) -> Steps:
-        for run, waits, line in items:
+        for slot, run, waits, line in items:
             try:
+                if slot >= 0:
+                    f[slot] = run(f)
+                    continue
                 signal = (yield from run(f)) if waits else run(f)
             except _WRONG as error:
                 raise ProgramError(guard.file, line, guard.sentence(error)) from None
