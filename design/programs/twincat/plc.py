@@ -70,7 +70,8 @@ def read_status(frame: Frame) -> None:
     axis: Axis = frame[-1]
     status, failed, still = axis.status, axis.failed, axis.velocity == 0.0
     ready = axis.powered >= READY and not failed
-    status[_WORKS], status[_MOVES], status[_TAKES] = (ready, failed), (still, not still), (axis.external, not ready, still)
+    status[_WORKS], status[_MOVES] = (ready, failed), (still, not still)
+    status[_TAKES] = axis.external, not ready, still
 
 
 class Controller:

@@ -777,7 +777,7 @@ def _unvalued(run: Run) -> Run:
 def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
     """Compile a call of a block: inputs in, its body, outputs out; in-out variables by reference."""
     inputs: list[tuple[int | slice, Run]] = []
-    plain: dict[int, int] = {}  # inputs from slots of the frame
+    plain: dict[int, int] = {}  # the first inputs, where they are slots of the frame
     copies: list[tuple[int, int, Run, Run, list[Any], bool]] = []
     outputs: list[tuple[int, Run]] = []
     wanted = {key for key, variable in record.variables.items() if variable.role == "in-out"}
@@ -797,7 +797,7 @@ def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
         assert code is not None
         if variable.role == "input":
             code = converted(code, variable.type)
-            if code.slot is not None and variable.slot == max(plain, default=-1) + 1:
+            if code.slot is not None and not inputs and variable.slot == len(plain):
                 plain[variable.slot] = code.slot
             else:
                 inputs.append((variable.slot, copied(code.run) if isinstance(variable.type, Record) else code.run))
