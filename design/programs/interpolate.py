@@ -32,7 +32,7 @@ from excitor.design.programs.target import (
     table_times,
     to_axes,
 )
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion
 
@@ -240,17 +240,25 @@ _SPACINGS = (0.4, 0.25, 0.2, 0.125, 0.1, 0.08, 0.05, 0.04, 0.025, 0.02, 0.016, 0
 _STILL = 1e-6  # of the largest acceleration: joints below it stand still, and have no peak to compare with
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class ExecutedMotion:
     """Expected execution, the worst over all interpolations that the controller may use."""
 
     max_position_error: float  # rad or m: what is commanded or listed, against the plan
-    interpolated_position_error: float  # rad or m: between points as well
+    position_errors: FloatArray  # (n_joints,), rad or m of each joint: between points as well
     acceleration_error: float  # share of each joint's peak in the plan, between points as well, as drives follow it
     limits_hold: bool
     broken: tuple[str, ...]
     conditions: tuple[float, float] | None  # lowest, highest; equal where it is known how points are joined
     assumed: str  # assumptions about the controller; empty where there are none
+
+    def __post_init__(self) -> None:
+        freeze(self, position_errors="n_joints")
+
+    @property
+    def interpolated_position_error(self) -> float:
+        """Largest of the position errors, whatever their units."""
+        return float(self.position_errors.max())
 
 
 def executed(
@@ -258,17 +266,16 @@ def executed(
 ) -> ExecutedMotion:
     """Model a controller's execution of a program, check the limits, and evaluate the score of measured periods."""
     parts = [part_of(plan, target, stretch) for stretch in execution.stretches]
-    knots = [float(np.abs(part.q - part.wanted).max()) for part in parts]
+    knots = [np.zeros(plan.robot.n_joints), *(np.abs(part.q - part.wanted).max(axis=0) for part in parts)]
     joined = [(part, looked_at(plan, target, part)) for part in parts if part.kind != "stops"]
     peak = _peaks(plan, joined)
     between = [_errors(plan, part, t, peak) for part, t in joined]
     broken: tuple[str, ...] = ()
     if constraints is not None:
         broken = tuple(s for part in parts for s in broken_limits(plan, target, part, constraints))
-    worst = max(knots, default=0.0)
     return ExecutedMotion(
-        worst,
-        max([worst, *(position for position, _ in between)]),
+        float(np.max(knots)),
+        np.max([*knots, *(position for position, _ in between)], axis=0),
         max((acceleration for _, acceleration in between), default=0.0),
         not broken,
         broken,
@@ -341,12 +348,12 @@ def _peaks(plan: Plan, joined: list[tuple[Part, FloatArray]]) -> FloatArray:
     return np.where(peak > _STILL * peak.max(), peak, np.inf)
 
 
-def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[float, float]:
-    """Find the largest error of position, and of acceleration as a share of its peak, between points too."""
+def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[FloatArray, float]:
+    """Find each joint's largest error of position, and that of acceleration as a share of its peak, everywhere."""
     q, ddq = (plan.stretch(part.name).at(t, order) for order in (0, 2))
-    position, acceleration = 0.0, 0.0
+    position, acceleration = np.zeros(q.shape[1]), 0.0
     for course in part.courses:
-        position = max(position, float(np.abs(evaluate(course, t) - q).max()))
+        position = np.maximum(position, np.abs(evaluate(course, t) - q).max(axis=0))
         acceleration = max(acceleration, float((np.abs(followed(course, t).ddq - ddq) / peak).max()))
     return position, acceleration
 

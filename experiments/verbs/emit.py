@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.verify import Verdict
 from excitor.experiments.emit import CampaignPlans, EmitResult, Request, Verification, emit, verify_folder
 from excitor.experiments.verbs.printing import echo_json, running
-from excitor.robots.arrays import finite, picked
+from excitor.robots.arrays import FloatArray, finite, picked
 
 
 def run_emit(folder: Path, request: Request, as_json: bool) -> bool:
@@ -56,9 +55,10 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "poses": bool(judged.plan.poses),
             "ok": verdict.good and not verified.problems,
             "problems": [*verified.problems, *verdict.problems],
-            "max_position_error_rad": _worst(judged.plan, verdict, slides=False),
-            "max_position_error_m": _worst(judged.plan, verdict, slides=True),
-            "interpolated_position_error_rad": finite(done.interpolated_position_error) if done else None,
+            "max_position_error_rad": _worst(judged.plan, verdict.position_errors, slides=False),
+            "max_position_error_m": _worst(judged.plan, verdict.position_errors, slides=True),
+            "interpolated_position_error_rad": _worst(judged.plan, done and done.position_errors, slides=False),
+            "interpolated_position_error_m": _worst(judged.plan, done and done.position_errors, slides=True),
             "acceleration_error": finite(done.acceleration_error) if done else None,
             "limits_hold": done.limits_hold if done is not None else None,
             "condition_planned": finite(verdict.condition_planned),
@@ -68,9 +68,9 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
         }
 
 
-def _worst(plan: Plan, verdict: Verdict, *, slides: bool) -> float | None:
+def _worst(plan: Plan, errors: FloatArray | None, *, slides: bool) -> float | None:
     """Worst position error of the joints that turn, rad, or of those that slide, m; None where there are none."""
-    errors, kind = verdict.position_errors, plan.robot.mechanism.prismatic == slides
+    kind = plan.robot.mechanism.prismatic == slides
     return None if errors is None or not kind.any() else finite(errors[kind].max())
 
 

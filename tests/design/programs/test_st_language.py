@@ -1,5 +1,6 @@
 """The interpreter of structured text: programs of other authors run, or are rejected with a sentence."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +178,40 @@ def test_a_project_may_hold_many_files():
     frame = project.start("p")
     project.programs["p"].body(frame)
     assert frame[1] == 21
+
+
+def test_sums_that_go_on_from_line_to_line_are_those_of_each_line():
+    values = [0.1, 1e16, -1e16, 0.3, 7.0, 1e-3]
+    made = "x := 0.7; FOR i := 1 TO 5 DO x := x + a[i] * a[i + 1]; END_FOR; y := y + x * x; y := y + y * x; n := i;"
+    declared = f"a : ARRAY[1..6] OF LREAL := {values}; x, y : LREAL; i, n : INT;"
+    x, y, n = snippet(declared, made, ("x", "y", "n"))
+    expected = 0.7
+    for a, b in pairwise(values):
+        expected = expected + a * b
+    assert (x, y, n) == (expected, expected * expected + expected * expected * expected, 6)
+    wrong = "x := a[n];\nx := x + x * y;\nx := x + y * y;\n"
+    for body, line in ((wrong, 2), ("x := x + y * y;\nIF x = 0.0\nAND a[n] = 0.0 THEN\nEND_IF;", 3)):
+        with pytest.raises(ProgramError, match=f"line {line}: .*index 0 is outside"):
+            snippet(declared, body, ("x",))
+
+
+def test_a_project_starts_with_initial_values_again_and_again():
+    shared = "VAR_GLOBAL g : ARRAY[1..2] OF INT := [3, 4]; END_VAR"
+    text = f"{shared} PROGRAM P VAR n : INT := 5; END_VAR g[2] := g[2] + n; n := 9; END_PROGRAM"
+    project = Project({"one.st": text}, Library())
+    for _ in range(2):
+        frame = project.start("p")
+        assert (frame, project.globals_frame) == ([5], [3, 4])
+        project.programs["p"].body(frame)
+        assert (frame, project.globals_frame) == ([9], [3, 9])
+
+
+@pytest.mark.parametrize(("index", "found"), [("1, j", 30.0), ("j, 1", 70.0), ("j, j", 90.0), ("3, 2", 80.0)])
+def test_elements_of_two_indices_by_those_that_are_known(index, found):
+    declared = (
+        "a : ARRAY[1..3, 1..3] OF LREAL := [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]; x : LREAL; j : INT;"
+    )
+    assert snippet(declared, f"j := 3; x := a[{index}];", ("x",)) == [found]
+    if "j" in index:
+        with pytest.raises(ProgramError, match="index 4 is outside the array's 1 to 3"):
+            snippet(declared, f"j := 4; x := a[{index}];", ("x",))

@@ -260,6 +260,13 @@ def test_errors_of_joints_that_slide_are_in_m_and_of_those_that_turn_in_rad(gant
     (entry,) = verified_data([verified])
     assert entry["max_position_error_m"] == pytest.approx(1e-3, rel=1e-3)
     assert entry["max_position_error_rad"] == pytest.approx(3e-4, rel=1e-3)
+    assert entry["interpolated_position_error_m"] is None  # a program that is wrong is not looked at between its rows
+    right = verify_contents(made.target, [judged], {k: x.encode() for k, x in made.texts.items()}, lambda _: None)
+    (entry,), (verdict,) = verified_data([right]), right.verdicts
+    between, slides = verdict.executed.position_errors, gantry.mechanism.prismatic
+    assert entry["interpolated_position_error_m"] == between[slides].max() < 1e-3
+    assert entry["interpolated_position_error_rad"] == between[~slides].max() < 1e-3
+    assert len({*between}) == len(between)  # each joint has its own
     print_verified([verified])
     shown = capsys.readouterr().out
     assert "1.7e-02°" in shown
