@@ -46,7 +46,7 @@ def verified_data(found: Sequence[Verification]) -> list[dict[str, Any]]:
 def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
     for judged, verdict in zip(verified.judged, verified.verdicts, strict=True):
         done = verdict.executed
-        bounds = done.conditions if done is not None else None
+        bounds, between = (done.conditions, done.position_errors) if done is not None else (None, None)
         yield {
             "file": f"{verified.target.name}/{verdict.program}",
             "target": verified.target.name,
@@ -57,8 +57,8 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "problems": [*verified.problems, *verdict.problems],
             "max_position_error_rad": _worst(judged.plan, verdict.position_errors, slides=False),
             "max_position_error_m": _worst(judged.plan, verdict.position_errors, slides=True),
-            "interpolated_position_error_rad": _worst(judged.plan, done and done.position_errors, slides=False),
-            "interpolated_position_error_m": _worst(judged.plan, done and done.position_errors, slides=True),
+            "interpolated_position_error_rad": _worst(judged.plan, between, slides=False),
+            "interpolated_position_error_m": _worst(judged.plan, between, slides=True),
             "acceleration_error": finite(done.acceleration_error) if done else None,
             "limits_hold": done.limits_hold if done is not None else None,
             "condition_planned": finite(verdict.condition_planned),

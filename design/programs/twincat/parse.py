@@ -368,19 +368,23 @@ class Sum(Assign):
     begin: Run
     terms: tuple[tuple[int, int], ...]
 
+    @property
+    def apart(self) -> bool:
+        """True if no product is one of the sum itself."""
+        return all(self.slot not in pair for pair in self.terms)
+
 
 def summed(steps: list[tuple[int, Run]]) -> list[tuple[int, Run]]:
     """Join sums that go on from statement to statement, as those of a loop that is written out."""
     made: list[tuple[int, Run]] = []
     for line, step in steps:
-        before = made[-1][1] if made else None
-        follows = isinstance(step, Sum) and isinstance(before, Assign) and before.slot == step.slot
-        if not (follows and all(step.slot not in pair for pair in step.terms)):
+        first, before = made[-1] if made else (line, None)
+        if isinstance(step, Sum) and step.apart and isinstance(before, Assign) and before.slot == step.slot:
+            begin, terms = (before.begin, before.terms) if isinstance(before, Sum) else (before.value, ())
+            terms += step.terms
+            made[-1] = first, Sum(step.slot, _total(begin, terms), begin, terms)
+        else:
             made.append((line, step))
-            continue
-        begin, terms = (before.begin, before.terms) if isinstance(before, Sum) else (before.value, ())
-        terms += step.terms
-        made[-1] = made[-1][0], Sum(step.slot, _total(begin, terms), begin, terms)
     return made
 
 
