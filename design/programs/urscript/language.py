@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from excitor.design.programs.runtime import (
     BREAK,
@@ -290,11 +290,15 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Compiled statement; its `run` is a generator where it waits."""
+    """Compiled statement; its `run` is a generator where it waits.
+
+    Of a call alone it is one whose value is dropped, or tells for how long where a builtin is called.
+    """
 
     run: Run
     waits: bool = False
     line: int | None = None
+    alone: Literal["", "function", "builtin"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +307,7 @@ class Pause:
 
     slot: int
     call: Run
-    builtin: bool
+    body: Run | None = None  # of a function: what it does
 
 
 class Runtime:
@@ -391,7 +395,7 @@ class _Script(Reader[Expression]):
         mine, self.pauses = self.pauses, pauses
         if mine:
             made = _after(mine, made, bare=bare)
-        return Statement(made.run, made.waits, line)
+        return Statement(made.run, made.waits, line, made.alone)
 
     def assignment(self) -> tuple[Statement, bool]:
         """Read PLACE = VALUE or a call, which is told."""
@@ -609,11 +613,11 @@ class _Script(Reader[Expression]):
             raise Fault(f"no function is called {name!r}", line)
         builtin = self.runtime.builtins[name]
         run = self.builtin_call(name, builtin.call, line)
-        return self.paused(run, builtin=True) if builtin.waits else Expression(run, call=True)
+        return self.paused(run) if builtin.waits else Expression(run, call=True)
 
-    def paused(self, call: Run, *, builtin: bool) -> Expression:
+    def paused(self, call: Run, body: Run | None = None) -> Expression:
         slot, self.size = self.size, self.size + 1
-        self.pauses.append(Pause(slot, call, builtin))
+        self.pauses.append(Pause(slot, call, body))
         return Expression(lambda f: f[slot], call=True)
 
     def call(self, function: Function, line: int) -> Expression:
@@ -621,7 +625,7 @@ class _Script(Reader[Expression]):
             raise Fault(f"{function.name!r} is a thread; start it with run", line)
         frame_of = self.frame_of(function, line)
         if function.waits:
-            return self.paused(lambda f: _steps(function, frame_of(f)), builtin=False)
+            return self.paused(lambda f: _steps(function, frame_of(f)), lambda f: function.body(frame_of(f)))
         spend = self.runtime.passes.spend
 
         def run(f: Frame) -> Any:
@@ -647,7 +651,7 @@ class _Script(Reader[Expression]):
         def frame_of(f: Frame) -> Frame:
             if not function.defined:
                 raise Fault(f"{function.name} is called before its definition")
-            return [None, *[_passed(run(f)) for run in runs], *function.blanks]
+            return [None, *([_passed(run(f)) for run in runs] if runs else ()), *function.blanks]
 
         return frame_of
 
@@ -809,15 +813,21 @@ def _sequence(guard: Guard, statements: list[Statement]) -> Statement:
 
 def _slow_sequence(guard: Guard, statements: list[Statement]) -> Run:
     runs = [(one.run.slot, one.run.value) if isinstance(one.run, Assign) else (-1, one.run) for one in statements]
-    items = [(*run, one.waits, one.line) for run, one in zip(runs, statements, strict=True)]
+    items = [(*run, one.waits, one.alone, one.line) for run, one in zip(runs, statements, strict=True)]
 
     def sequence(f: Frame) -> Steps:
-        for slot, run, waits, line in items:
+        for slot, run, waits, alone, line in items:
+            signal = None
             try:
                 if slot >= 0:
                     f[slot] = run(f)
-                    continue
-                signal = (yield from run(f)) if waits else run(f)
+                elif alone == "function":
+                    yield from run(f)
+                elif alone:
+                    if frames := run(f):
+                        yield frames
+                else:
+                    signal = (yield from run(f)) if waits else run(f)
             except _WRONG as error:
                 raise ProgramError(guard.file, line, guard.sentence(error)) from None
             if signal is not None:
@@ -838,17 +848,8 @@ def _sentence(error: Exception) -> str:
 def _after(pauses: list[Pause], made: Statement, *, bare: bool) -> Statement:
     """Build a statement that first executes those of its calls that take time."""
     if bare and len(pauses) == 1:
-        call, builtin = pauses[0].call, pauses[0].builtin
-
-        def alone(f: Frame) -> Steps:
-            if builtin:
-                frames = call(f)
-                if frames:
-                    yield frames
-            else:
-                yield from call(f)
-
-        return Statement(alone, waits=True)
+        call, body = pauses[0].call, pauses[0].body
+        return Statement(body or call, waits=True, alone="function" if body else "builtin")
 
     def waiting(f: Frame) -> Steps:
         yield from _paused(pauses, f)
@@ -859,7 +860,7 @@ def _after(pauses: list[Pause], made: Statement, *, bare: bool) -> Statement:
 
 def _paused(pauses: list[Pause], f: Frame) -> Steps:
     for pause in pauses:
-        if pause.builtin:
+        if pause.body is None:
             frames = pause.call(f)
             if frames:
                 yield frames
