@@ -7,6 +7,7 @@ Arithmetic, text and list functions of a script, and calls that change no motion
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from excitor.design.programs.urscript.language import (
     Clock,
     Halt,
     Pose,
+    Runtime,
     Struct,
     Text,
     Thread,
@@ -34,9 +36,9 @@ from excitor.design.programs.urscript.language import (
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run the script called `name`."""
     file = f"{name}.script"
-    text = file_in(files, file)
-    controller = Controller(machine)
-    runtime, steps = load(text, file, controller.builtins())
+    controller, runtime = _compiled(file_in(files, file), file)
+    controller.begin(machine)
+    steps = runtime.start()
     clock = Clock(runtime.passes, machine.longest / machine.step)
     runtime.spawn = clock.spawn
     controller.clock = clock
@@ -51,12 +53,23 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     return _told(file, controller, halted)
 
 
+@lru_cache(maxsize=2)  # a program is run again and again, in every situation that it must refuse
+def _compiled(text: str, file: str) -> "tuple[Controller, Runtime]":
+    """Compile a program for a controller, which runs it once at a time."""
+    controller = Controller(Machine(np.zeros(0), 1.0))
+    return controller, load(text, file, controller.builtins())[0]
+
+
 class Controller:
     """Controller functions of a script; sets the clock's pace and records commands, marks and events."""
 
     clock: Clock
 
     def __init__(self, machine: Machine) -> None:
+        self.begin(machine)
+
+    def begin(self, machine: Machine) -> None:
+        """Begin anew on a machine."""
         self.machine = machine
         self.axes = [float(x) for x in machine.axes]
         self.stood = list(self.axes)  # at the last rest

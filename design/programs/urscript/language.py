@@ -322,6 +322,14 @@ class Runtime:
         self.guard = Guard(file, _WRONG, _sentence)
         self.passes = Passes(MOST_PASSES, _TOO_MUCH)  # of loops and calls since time last moved
         self.spawn: Callable[[Steps], Any] = lambda steps: None
+        self.main: Callable[[], Steps]
+
+    def start(self) -> Steps:
+        """Begin the main thread, before which nothing has a value or is defined."""
+        self.values[:] = [UNSET] * len(self.values)
+        for function in self.functions.values():
+            function.defined = False
+        return self.main()
 
     def slot(self, name: str) -> int:
         """Return the slot of a global; create it at first use."""
@@ -956,14 +964,15 @@ def load(text: str, file: str, builtins: Mapping[str, Builtin]) -> tuple[Runtime
     """Compile a program; the generator runs its main thread."""
     runtime = Runtime(file, builtins)
     try:
-        return runtime, _main(runtime, _tokens(text))
+        runtime.main = _main(runtime, _tokens(text))
+        return runtime, runtime.start()
     except Fault as fault:
         raise ProgramError(file, fault.line, fault.sentence) from None
     except RecursionError:
         raise ProgramError(file, None, "expressions or blocks lie too deep in one another") from None
 
 
-def _main(runtime: Runtime, tokens: list[Token]) -> Steps:
+def _main(runtime: Runtime, tokens: list[Token]) -> Callable[[], Steps]:
     program, functions = _outline(tokens)
     bare = [k for k, token in enumerate(tokens) if token.key not in ("\n", "$")]
     if len(bare) == 1:
@@ -991,7 +1000,7 @@ def _main(runtime: Runtime, tokens: list[Token]) -> Steps:
         else:
             body.run(frame)
 
-    return steps()
+    return steps
 
 
 def _outline(tokens: list[Token]) -> tuple[Function, list[Function]]:
