@@ -101,11 +101,12 @@ class Controller:
     def advance(self) -> None:
         """Advance by a cycle; axes follow their set points exactly."""
         self.cycle += 1
+        cycle, follow = self.cycle, self._follow
         for axis in self.axes:
-            while axis.pending and axis.pending[0][0] <= self.cycle:
+            while axis.pending and axis.pending[0][0] <= cycle:
                 axis.external = axis.pending.pop(0)[1]
             if axis.external:
-                self._follow(axis)
+                follow(axis)
             position, velocity = axis.position, axis.velocity
             axis.to_plc[_ACTUAL] = position + LAG, position, velocity, velocity, axis.acceleration
 
@@ -122,7 +123,7 @@ class Controller:
         if off > JUMP and off > JUMP + 0.05 * (abs(expected) + h * h * (abs(a) + abs(axis.acceleration))):
             number, way = self.axes.index(axis) + 1, p - axis.position
             raise ProgramError("PLC", None, f"axis {number} jumps by {way:g} in one cycle, where its velocity is {v:g}")
-        if direction != (v > 0.0) - (v < 0.0):
+        if direction != (1 if v > 0.0 else -1 if v < 0.0 else 0):
             raise ProgramError("PLC", None, f"direction {direction} is fed at a velocity of {v:g}")
         axis.position, axis.velocity, axis.acceleration = p, v, a
 

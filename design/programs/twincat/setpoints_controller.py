@@ -62,14 +62,14 @@ class _Notes:
         cell = self.cell
         row = [fed[:3] for fed in self.fed]
         mark, count = cell.get("nMark"), cell.get("nMarks")
-        if row != self.last or mark != self.mark:
+        if mark != self.mark or row != self.last:
             self.moved = cell.cycle
         elif (cell.cycle - self.moved) * cell.time_step > IDLE:
             raise ProgramError(
                 cell.file, None, f"the program stands still for {IDLE:g} s; it waits for what never comes"
             )
         self.last = row
-        stretch = stretch_of(mark)
+        stretch = self.now if mark == self.mark else stretch_of(mark)
         if stretch != self.now and stretch is not None:
             still = (cell.cycle - self.ended) * cell.time_step
             if self.rows and not self.now and still < STILL - 1e-6:
