@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 
@@ -49,9 +51,40 @@ PITCH = CHUNK + 8
 JOINT_CONSTANTS = 45
 
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class _ContainedCode(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a function for compiled callers only: each contains and optimises a copy, so this one stays as it is."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave out the optimisation that the callers' copies get."""
+
+    def _finalize_final_module(self) -> None:
+        """Leave out the machine code."""
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> Any:
+        """Cache what callers read."""
+        return self.serialize_using_bitcode()
+
+    @property
+    def codegen(self) -> "_ContainedCode":
+        """Be asked to `set_env`, which numba does where there is machine code."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Leave out the environment of the machine code."""
+
+
+class _ContainedCompiler(Compiler):  # type: ignore[misc]
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, library or _ContainedCode(target.codegen(), "contained"), *rest)
+
+
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _ContainedCompiler}
 
 
 def compiled(function: Function) -> Function:
@@ -60,7 +93,7 @@ def compiled(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile like `compiled`, for compiled callers only: without a Python wrapper, it compiles faster."""
+    """Compile like `compiled`, for compiled callers only: without machine code of its own, it compiles faster."""
     return _compile(function, {"contract", "nsz"}, **_INNER)
 
 

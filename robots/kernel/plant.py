@@ -296,8 +296,9 @@ def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray)
 @inner
 def solve(matrix: FloatArray, A: FloatArray, b: FloatArray, x: FloatArray) -> None:
     """Solve A x = b by elimination in `matrix`, for a handful of unknowns; NaN if A is singular."""
-    matrix[:] = A
-    x[:] = b
+    copy_into(x, b)
+    for i in range(x.size):
+        copy_into(matrix[i], A[i])
     if not eliminate(matrix, x):
         x[:] = np.nan
 
@@ -315,6 +316,13 @@ def same_sides(plant: Plant, work: Work, felt: FloatArray, load: FloatArray) -> 
             if (projected(acts, load) > 0.0) != (projected(acts, work.load) > 0.0):
                 return False
     return True
+
+
+@inner
+def copy_into(out: FloatArray, x: FloatArray) -> None:
+    """Copy entries; an assignment of slices compiles for seconds, to name the shapes that do not fit."""
+    for i in range(out.size):
+        out[i] = x[i]
 
 
 @inner
@@ -365,8 +373,9 @@ def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room
         for i in range(q.size):
             room.motion[0, i, 0], room.motion[1, i, 0] = q[i], dq[i]
         weigh_tree(chain, phi, room)
-        bias[:] = room.bias
-        mass[:] = room.mass
+        copy_into(bias, room.bias)
+        for i in range(q.size):
+            copy_into(mass[i], room.mass[i])
     else:
         if close(chain, closing, room, q, dq):
             weigh_tree(chain, phi, room)
@@ -456,7 +465,9 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
             room.right[k] = room.f[k, 0]
             for i in range(n):
                 room.square[k, i] = room.A[k, closing.dependent[i], 0]
-        closed = bool(np.abs(room.right).max() <= closing.tolerance)
+        closed = True
+        for k in range(n):
+            closed = closed and abs(room.right[k]) <= closing.tolerance
         if not eliminate(room.square, room.right):
             return False
         for i in range(n):
