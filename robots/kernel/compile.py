@@ -51,7 +51,13 @@ PITCH = CHUNK + 8
 JOINT_CONSTANTS = 45
 
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": True,
+}
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -97,6 +103,14 @@ def inner(function: Function) -> Function:
     return _compile(function, {"contract", "nsz"}, **_INNER)
 
 
+def inner_views(function: Function) -> Function:
+    """Compile like `inner`, without counts of who uses an array, which cost more than short loops.
+
+    For functions that neither make arrays nor get any from what they call: those would never be freed.
+    """
+    return _compile(function, {"contract", "nsz"}, **(_INNER | {"_nrt": False}))
+
+
 def inner_sums(function: Function) -> Function:
     """Compile like `inner`, and let sums be reordered into vector lanes."""
     return _compile(function, {"contract", "nsz", "reassoc"}, **_INNER)
@@ -107,7 +121,7 @@ def _compile(function: Function, fastmath: set[str], **options: Any) -> Function
     before = settings.CACHE_DIR
     settings.CACHE_DIR = _cache_folder()
     try:
-        return cast(Function, numba.njit(fastmath=fastmath, **_OPTIONS, **options)(function))
+        return cast(Function, numba.njit(fastmath=fastmath, **(_OPTIONS | options))(function))
     finally:
         settings.CACHE_DIR = before
 

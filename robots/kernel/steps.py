@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.kernel.compile import compiled, inner
+from excitor.robots.kernel.compile import compiled, inner, inner_views
 from excitor.robots.kernel.loops import eliminate
 from excitor.robots.kernel.plant import (
     Plant,
@@ -150,7 +150,7 @@ def run(
     return int(n_steps)
 
 
-@inner
+@inner_views
 def write_signals(
     out: FloatArray, k: int, state: State, acceleration: FloatArray, tau: FloatArray, work: Work, warm: FloatArray
 ) -> None:
@@ -166,7 +166,7 @@ def accelerations_at(plant: Plant, state: State, tau: FloatArray) -> FloatArray:
     return settle(plant, None, room(plant, tau.size), state, state, tau, np.zeros(tau.size), False)
 
 
-@inner
+@inner_views
 def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
     """Return True if velocities are below LOST and accelerations finite."""
     made = True
@@ -202,7 +202,7 @@ def command(
     return out
 
 
-@inner
+@inner_views
 def heat_up(plant: Plant, work: Work, v: FloatArray, step: float, warm: FloatArray) -> None:
     """Add to the joints' temperatures what friction makes in a step, less what leaves."""
     for i in range(v.size):
@@ -481,7 +481,7 @@ def missing(dry: Dry, ddq: FloatArray, e: int) -> float:
     return float(projected(dry.senses[e], ddq) / dry.G[e, e])
 
 
-@inner
+@inner_views
 def implicit(work: Work, h: float, chord: FloatArray) -> None:
     """Add the damping of friction to the matrix of accelerations."""
     for i in range(chord.shape[0]):
@@ -489,7 +489,7 @@ def implicit(work: Work, h: float, chord: FloatArray) -> None:
             work.total[i, k] += GAMMA * h * chord[i, k]
 
 
-@inner
+@inner_views
 def step_velocity(plant: Plant, work: Work, h: float, chord: FloatArray, first: FloatArray, second: FloatArray) -> None:
     """Find the second slope of velocities from the first one: (total + γ h chord) k₂ = push - 2 total k₁."""
     for i in range(first.size):
