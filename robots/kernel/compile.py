@@ -61,7 +61,7 @@ _OPTIONS: dict[str, Any] = {
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class _ContainedCode(JITCodeLibrary):  # type: ignore[misc]
+class _ContainedCode(JITCodeLibrary):
     """Code of a function for compiled callers only: each contains and optimises a copy, so this one stays as it is."""
 
     def _optimize_final_module(self) -> None:
@@ -69,12 +69,12 @@ class _ContainedCode(JITCodeLibrary):  # type: ignore[misc]
 
     def _finalize_final_module(self) -> None:
         """Leave out the machine code."""
-        self._finalize_dynamic_globals()
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
         self._finalized = True
 
     def serialize_using_object_code(self) -> Any:
         """Cache what callers read."""
-        return self.serialize_using_bitcode()
+        return self.serialize_using_bitcode()  # type: ignore[no-untyped-call]
 
     @property
     def codegen(self) -> "_ContainedCode":
@@ -85,9 +85,10 @@ class _ContainedCode(JITCodeLibrary):  # type: ignore[misc]
         """Leave out the environment of the machine code."""
 
 
-class _ContainedCompiler(Compiler):  # type: ignore[misc]
+class _ContainedCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-        super().__init__(typing, target, library or _ContainedCode(target.codegen(), "contained"), *rest)
+        library = library or _ContainedCode(target.codegen(), "contained")  # type: ignore[no-untyped-call]
+        super().__init__(typing, target, library, *rest)  # type: ignore[no-untyped-call]
 
 
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _ContainedCompiler}
