@@ -484,7 +484,6 @@ def plans_of(
     runs = {plan.name: plan for plan in planned_runs(setup)[0]}
     made: list[CheckedPlan] = []
     firsts: dict[str, CheckedPlan | str] = {}
-    kept = _kept_first_runs(campaign)
     known: dict[str, list[CheckedPlan]] = {}
     notes: list[str] = []
     torques = {run.name: run for run in design.torque_runs}
@@ -507,7 +506,7 @@ def plans_of(
         one = known[name] = _judged_as(known.get(runs[name].same_as or "", []), one)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
-        first = _known_first_run(firsts, kept, run, one[-1]) if poses else None
+        first = _known_first_run(firsts, _kept_first_runs(campaign), run, one[-1]) if poses else None
         if isinstance(first, str):
             notes.append(f"run {name!r} has no first run at reduced speed: {first}")
         made += [first] if isinstance(first, CheckedPlan) else []
