@@ -506,7 +506,7 @@ def plans_of(
         one = known[name] = _judged_as(known.get(runs[name].same_as or "", []), one)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
-        first = _known_first_run(firsts, run, one[-1]) if poses else None
+        first = _known_first_run(firsts, _kept_first_runs(campaign), run, one[-1]) if poses else None
         if isinstance(first, str):
             notes.append(f"run {name!r} has no first run at reduced speed: {first}")
         made += [first] if isinstance(first, CheckedPlan) else []
@@ -609,10 +609,31 @@ def first_run(one: CheckedPlan) -> CheckedPlan | str:
     return made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))
 
 
-def _known_first_run(known: dict[str, CheckedPlan | str], run: RunEntry, one: CheckedPlan) -> CheckedPlan | str:
+# Of the last design, by motion: planning takes seconds, and verify wants what emit has planned.
+_FIRST_RUNS: dict[tuple[Path, str, str], dict[str, Plan | str]] = {}
+
+
+def _kept_first_runs(campaign: OpenCampaign) -> dict[str, Plan | str]:
+    key = (campaign.folder.resolve(), design_digest(campaign.folder), campaign.digest)
+    if key not in _FIRST_RUNS:
+        _FIRST_RUNS.clear()
+    return _FIRST_RUNS.setdefault(key, {})
+
+
+def _known_first_run(
+    known: dict[str, CheckedPlan | str], kept: dict[str, Plan | str], run: RunEntry, one: CheckedPlan
+) -> CheckedPlan | str:
     """Plan a run's first run, or take that of another run with the same motion."""
     key = repr((run.stated, run.way, one.plan.payload))
-    found = known[key] = known[key] if key in known else first_run(one)
+    if key not in known:
+        if key in kept:
+            plan = kept[key]
+            judge = Judge(one.judge.constraints)
+            known[key] = plan if isinstance(plan, str) else CheckedPlan(replace(plan, robot=one.plan.robot), judge)
+        else:
+            made = known[key] = first_run(one)
+            kept[key] = made if isinstance(made, str) else made.plan
+    found = known[key]
     return found if isinstance(found, str) else replace(found, plan=replace(found.plan, run=one.plan.run))
 
 

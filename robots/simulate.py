@@ -392,14 +392,15 @@ def run_plant(
     controller: "Controller | None" = None,
     dry: "Dry | None" = None,
 ) -> tuple[int, FloatArray, IntArray]:
-    """Run the compiled stepper, see `kernel.steps.run`: the number of valid steps, signals and sliding directions."""
-    from excitor.robots.kernel.steps import N_CONTROLLER_SIGNALS, run
+    """Run the compiled stepper, see `kernel.steps`: the number of valid steps, signals and sliding directions."""
+    from excitor.robots.kernel.steps import N_CONTROLLER_SIGNALS, run, track
 
-    rows = tuple(_own(x) for x in inputs)
+    rows, state = tuple(_own(x) for x in inputs), (_own(start[0]), _own(start[1]))
     out = np.zeros((N_CONTROLLER_SIGNALS, *rows[0].shape))
     modes = np.zeros((len(out[0]), 0 if dry is None else dry.level.size), dtype=np.int64)
-    good = run(plant, controller, dry, rows, (_own(start[0]), _own(start[1])), clock, out, modes)
-    return good, out, modes
+    if controller is not None:
+        return track(plant, controller, rows, state, clock, out), out, modes
+    return run(plant, dry, rows[0], state, clock, out, modes), out, modes
 
 
 def run_controlled(

@@ -26,7 +26,7 @@ from math import comb
 
 import numpy as np
 
-from excitor.design.motion import N_ORDERS, Segment, Spans, spans
+from excitor.design.motion import N_ORDERS, Move, Segment, Spans, spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.cell import Scene, scene_rows
 from excitor.robots.closed_chain import (
@@ -385,6 +385,10 @@ class Effort:
     share: float = 0.0  # of the distance to the limit that may stay unresolved
     most_spans: int = 400_000
 
+    def first_cut(self, piece: Segment) -> int:
+        """Count intervals of the first cut; a part of a move is short and bends little, so a sixteenth will do."""
+        return max(1, self.n_first // 16) if isinstance(piece, Move) else self.n_first
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Worst:
@@ -453,7 +457,7 @@ def worst_case(
     upper, seen = (np.full(limit.size, -np.inf) for _ in range(2))
     work = _Bisection(bound, limit, slack, effort, upper, seen, np.zeros(limit.size), [""] * limit.size)
     # All pieces are surveyed before any is bisected: what occurs elsewhere spares work.
-    edges = [np.linspace(0.0, piece.duration, effort.n_first + 1) for piece in pieces]
+    edges = [np.linspace(0.0, piece.duration, effort.first_cut(piece) + 1) for piece in pieces]
     surveyed = [(t[:-1], t[1:], work.evaluate(piece, t[:-1], t[1:])) for piece, t in zip(pieces, edges, strict=True)]
     for piece, (a, b, above) in zip(pieces, surveyed, strict=True):
         waiting = work.undecided(a, b, above)

@@ -195,7 +195,8 @@ def _left_out(robot: Robot, scene: Scene) -> list[str]:
             reasons.setdefault(pair.reason, []).append(pair.name)
         if unchecked:
             listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-            notes.append(f"{len(unchecked)} pairs of links are not kept apart: {listed}")
+            counted = "1 pair of links is" if len(unchecked) == 1 else f"{len(unchecked)} pairs of links are"
+            notes.append(f"{counted} not kept apart: {listed}")
         lowered = [
             f"{name} ({1e3 * need:.0f} mm)"
             for name, need in zip(row_names(robot, scene), required(robot, scene), strict=True)

@@ -44,6 +44,7 @@ from excitor.robots.kernel.compile import (
     Chain,
     compiled,
     inner,
+    inner_views,
 )
 from excitor.robots.kernel.recursion import recursion, start_at_base, weigh
 
@@ -248,7 +249,7 @@ def fill_torque(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray) -> 
                     out[first + lane, i] += power
 
 
-@inner
+@inner_views
 def link_wrench(wrench: FloatArray, link: FloatArray, phi: FloatArray, m: int) -> None:
     """Write the moment about a link's origin and the force that its motion needs."""
     xx, xy, xz, yy, yz, zz = phi[0], phi[1], phi[2], phi[3], phi[4], phi[5]
@@ -303,7 +304,7 @@ def fill_mass_matrix(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray
                         out[first + lane, i, k] += entry
 
 
-@inner
+@inner_views
 def screw_momentum(momentum: FloatArray, screw: FloatArray, phi: FloatArray, m: int) -> None:
     """Write the angular and linear momentum of a link that moves along a screw."""
     for lane in range(m):

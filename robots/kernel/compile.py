@@ -49,9 +49,25 @@ PITCH = CHUNK + 8
 JOINT_CONSTANTS = 45
 
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": True,
+}
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+_TRIED = (
+    0,
+    68,
+)  # the latest numba whose insides `kernel.contained` is known to fit; with later ones code compiles slower
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True}
+if numba.version_info.short <= _TRIED:
+    from excitor.robots.kernel.contained import ContainedCompiler
+
+    _INNER["pipeline_class"] = ContainedCompiler
 
 
 def compiled(function: Function) -> Function:
@@ -60,8 +76,16 @@ def compiled(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile like `compiled`, for compiled callers only: without a Python wrapper, it compiles faster."""
+    """Compile like `compiled`, for compiled callers only: without machine code of its own, it compiles faster."""
     return _compile(function, {"contract", "nsz"}, **_INNER)
+
+
+def inner_views(function: Function) -> Function:
+    """Compile like `inner`, without counts of who uses an array, which cost more than short loops.
+
+    For functions that neither make arrays nor get any from what they call: those would never be freed.
+    """
+    return _compile(function, {"contract", "nsz"}, **(_INNER | {"_nrt": False}))
 
 
 def inner_sums(function: Function) -> Function:
@@ -74,7 +98,7 @@ def _compile(function: Function, fastmath: set[str], **options: Any) -> Function
     before = settings.CACHE_DIR
     settings.CACHE_DIR = _cache_folder()
     try:
-        return cast(Function, numba.njit(fastmath=fastmath, **_OPTIONS, **options)(function))
+        return cast(Function, numba.njit(fastmath=fastmath, **(_OPTIONS | options))(function))
     finally:
         settings.CACHE_DIR = before
 

@@ -119,7 +119,10 @@ def soft_condition(G: FloatArray, p: float, floor: float, normalised: bool, bar:
     if not rotate_to_diagonal(values, off, V):
         return np.inf
     J = spectral_weights(values, p, floor, w)
-    least = _NEGLIGIBLE * np.abs(w).max()
+    most = 0.0
+    for k in range(n):
+        most = max(most, abs(w[k]))
+    least = _NEGLIGIBLE * most
     for k in range(n):
         if abs(w[k]) > least:
             for i in range(n):
@@ -137,10 +140,13 @@ def soft_condition(G: FloatArray, p: float, floor: float, normalised: bool, bar:
 @inner
 def spectral_weights(values: FloatArray, p: float, floor: float, w: FloatArray) -> float:
     """Evaluate J of eigenvalues, none below `floor` of the largest, and w = dJ/dλ."""
-    largest = values.max()
+    largest = values[0]
+    for k in range(1, values.size):
+        largest = max(largest, values[k])
+    smallest = largest
     for k in range(values.size):
         values[k] = max(values[k], floor * largest)
-    smallest = values.min()
+        smallest = min(smallest, values[k])
     ups = downs = 0.0
     down = np.empty(values.size)
     for k in range(values.size):

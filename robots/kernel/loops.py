@@ -28,6 +28,7 @@ from excitor.robots.kernel.compile import (
     Chain,
     compiled,
     inner,
+    inner_views,
 )
 from excitor.robots.kernel.recursion import (
     add_joint_screw,
@@ -137,7 +138,7 @@ def lead(room: FloatArray, q: FloatArray, start: Any, legs: IntArray, turn: int,
             room[g, lane] = home[g] + share * (q[g, first + lane] - home[g])
 
 
-@inner
+@inner_views
 def eliminate(square: FloatArray, right: FloatArray) -> bool:
     """Solve square · x = right in place by Gaussian elimination with row pivots; False if the matrix is singular."""
     n = right.size

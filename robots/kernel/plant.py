@@ -10,7 +10,7 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.kernel.columns import link_wrench, screw_momentum
-from excitor.robots.kernel.compile import LANES, LINK_ROWS, SCREW_ROWS, Chain, compiled, inner
+from excitor.robots.kernel.compile import LANES, LINK_ROWS, SCREW_ROWS, Chain, compiled, inner, inner_views
 from excitor.robots.kernel.drive import (
     LOAD,
     OFFSET,
@@ -138,7 +138,7 @@ def room(plant: Plant, n: int) -> Work:
     )
 
 
-@inner
+@inner_views
 def evaluate(plant: Plant, work: Work, motors: State, links: State, tau: FloatArray, warm: FloatArray) -> None:
     """Write `total` and `push` of total · ddq = push: (carry M + lift R) ddq = Nᵀ τ - carry h - friction.
 
@@ -156,7 +156,7 @@ def evaluate(plant: Plant, work: Work, motors: State, links: State, tau: FloatAr
     hold_stuck(plant, work)
 
 
-@inner
+@inner_views
 def add_products(A: FloatArray, B: FloatArray, C: FloatArray, D: FloatArray, out: FloatArray) -> None:
     """Write A B + C D."""
     n = out.shape[0]
@@ -168,7 +168,7 @@ def add_products(A: FloatArray, B: FloatArray, C: FloatArray, D: FloatArray, out
             out[i, k] = total
 
 
-@inner
+@inner_views
 def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> None:
     """Write the torques left for acceleration: Nᵀ τ - carry · carried - friction."""
     for i in range(tau.size):
@@ -178,14 +178,14 @@ def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> N
         work.push[i] = left
 
 
-@inner
+@inner_views
 def spring_torques(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
     """Write the torques of the springs and dampers between motors and links."""
     for i in range(out.size):
         out[i] = plant.stiffness[i] * (motors[0][i] - links[0][i]) + plant.damping[i] * (motors[1][i] - links[1][i])
 
 
-@inner
+@inner_views
 def hold_stuck(plant: Plant, work: Work) -> None:
     """Replace the equations of joints with a closed brake by zero acceleration."""
     for i in range(plant.stuck.size):
@@ -196,7 +196,7 @@ def hold_stuck(plant: Plant, work: Work) -> None:
             work.push[i] = 0.0
 
 
-@inner
+@inner_views
 def rub(plant: Plant, work: Work, motors: State, warm: FloatArray) -> None:
     """Write friction torques and chords, and how lossy gears and loads scale the torques carried (`lift`, `carry`)."""
     n = work.load.size
@@ -234,7 +234,7 @@ def rub(plant: Plant, work: Work, motors: State, warm: FloatArray) -> None:
     lose(plant, work, motors)
 
 
-@inner
+@inner_views
 def friction_value(elements: Elements, e: int, p: float, v: float, slip: float) -> tuple[float, float]:
     """Evaluate g of a friction element, without the load that one carries, and its chord g / v."""
     model = elements.model[e]
@@ -259,7 +259,7 @@ def friction_value(elements: Elements, e: int, p: float, v: float, slip: float) 
     return sign * size, steep * size
 
 
-@inner
+@inner_views
 def lose(plant: Plant, work: Work, motors: State) -> None:
     """Add gear losses: motor i carries λ_i (1 + loss) where it drives its links, λ_i (1 - loss) where they drive it."""
     n = work.felt.size
@@ -281,7 +281,7 @@ def lose(plant: Plant, work: Work, motors: State) -> None:
                 work.chord[k, c] += plant.gears[i, k] * steep * plant.gears[i, c]
 
 
-@inner
+@inner_views
 def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray) -> None:
     """Advance the states of Maxwell-slip elements."""
     elements = plant.elements
@@ -293,16 +293,17 @@ def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray)
             work.slip[e] = min(1.0, max(-1.0, work.slip[e] + moved / elements.scale[e]))
 
 
-@inner
+@inner_views
 def solve(matrix: FloatArray, A: FloatArray, b: FloatArray, x: FloatArray) -> None:
     """Solve A x = b by elimination in `matrix`, for a handful of unknowns; NaN if A is singular."""
-    matrix[:] = A
-    x[:] = b
+    copy_into(x, b)
+    for i in range(x.size):
+        copy_into(matrix[i], A[i])
     if not eliminate(matrix, x):
         x[:] = np.nan
 
 
-@inner
+@inner_views
 def same_sides(plant: Plant, work: Work, felt: FloatArray, load: FloatArray) -> bool:
     """Return True if gears and load-dependent friction carry torques of the same signs as before."""
     for i in range(felt.size):
@@ -317,7 +318,14 @@ def same_sides(plant: Plant, work: Work, felt: FloatArray, load: FloatArray) -> 
     return True
 
 
-@inner
+@inner_views
+def copy_into(out: FloatArray, x: FloatArray) -> None:
+    """Copy entries; an assignment of slices compiles for seconds, to name the shapes that do not fit."""
+    for i in range(out.size):
+        out[i] = x[i]
+
+
+@inner_views
 def projected(weights: FloatArray, x: FloatArray) -> float:
     """Compute weights · x."""
     total = 0.0
@@ -356,7 +364,7 @@ def make_room(chain: Chain, closing: LoopClosure | None) -> Room:
     )
 
 
-@inner
+@inner_views
 def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room, state: Any, out: Any) -> None:
     """Write bias (n,) and mass (n, n) of the robot's own joints in a state (q, dq); out = (bias, mass)."""
     bias, mass = out
@@ -365,8 +373,9 @@ def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room
         for i in range(q.size):
             room.motion[0, i, 0], room.motion[1, i, 0] = q[i], dq[i]
         weigh_tree(chain, phi, room)
-        bias[:] = room.bias
-        mass[:] = room.mass
+        copy_into(bias, room.bias)
+        for i in range(q.size):
+            copy_into(mass[i], room.mass[i])
     else:
         if close(chain, closing, room, q, dq):
             weigh_tree(chain, phi, room)
@@ -377,7 +386,7 @@ def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room
             mass[:] = np.nan
 
 
-@inner
+@inner_views
 def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
     """Write the tree's own bias and mass matrix for the positions and velocities in room.motion."""
     recursion(chain, (room.motion[0], room.motion[1], room.motion[2]), 0, 1, room.links, room.screws)
@@ -394,7 +403,7 @@ def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
                 room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, 0, room.wrench)
 
 
-@inner
+@inner_views
 def along(screws: FloatArray, pair: int, lane: int, wrench: FloatArray) -> float:
     """Project the wrench in lane 0 on a pair's screw in a lane."""
     power = 0.0
@@ -456,7 +465,9 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
             room.right[k] = room.f[k, 0]
             for i in range(n):
                 room.square[k, i] = room.A[k, closing.dependent[i], 0]
-        closed = bool(np.abs(room.right).max() <= closing.tolerance)
+        closed = True
+        for k in range(n):
+            closed = closed and abs(room.right[k]) <= closing.tolerance
         if not eliminate(room.square, room.right):
             return False
         for i in range(n):

@@ -52,7 +52,7 @@ from excitor.robots.kernel.compile import (
     WY,
     WZ,
     Chain,
-    inner,
+    inner_views,
 )
 
 # π/2 in three parts, the first two short enough for exact products (Cody and Waite), and 2/π.
@@ -62,7 +62,7 @@ _HALF_PI_LOW = 2.0222662487959506e-21
 _TWO_OVER_PI = 0.6366197723675814
 
 
-@inner
+@inner_views
 def sine_cosine(link: FloatArray, m: int) -> None:
     """Write sin θ and cos θ of a block: reduce to ±π/4, then the minimax polynomials of fdlibm; good to |θ| < 1e5."""
     for lane in range(m):
@@ -90,7 +90,7 @@ def sine_cosine(link: FloatArray, m: int) -> None:
         link[COSINE + lane] = cosine_sign * (s if odd > 0.5 else c)
 
 
-@inner
+@inner_views
 def place(link: FloatArray, constants: FloatArray, m: int) -> None:
     """Write R and r of a link from its joint's constants, as far as they change with the joint."""
     for k in range(9):
@@ -112,7 +112,7 @@ def place(link: FloatArray, constants: FloatArray, m: int) -> None:
                 )
 
 
-@inner
+@inner_views
 def move(link: FloatArray, parent: FloatArray, constants: FloatArray, m: int) -> None:
     """Write the velocities and accelerations of a link from its parent's.
 
@@ -186,7 +186,7 @@ def move(link: FloatArray, parent: FloatArray, constants: FloatArray, m: int) ->
         link[AZ + lane] = s2 + o0 * v1 - o1 * v0
 
 
-@inner
+@inner_views
 def weigh(link: FloatArray, parent: FloatArray, m: int) -> None:
     """Write gravity in the link's frame, and its work g·p on the link's origin."""
     for lane in range(m):
@@ -201,7 +201,7 @@ def weigh(link: FloatArray, parent: FloatArray, m: int) -> None:
         link[GZ + lane] = link[R02 + lane] * g0 + link[R12 + lane] * g1 + link[R22 + lane] * g2
 
 
-@inner
+@inner_views
 def carry_screw(screw: FloatArray, inherited: FloatArray, link: FloatArray, m: int) -> None:
     """Write a coordinate's screw at a link from its screw at the parent: u = Rᵀ u_p, w = Rᵀ (w_p + u_p × r)."""
     for lane in range(m):
@@ -231,7 +231,7 @@ def carry_screw(screw: FloatArray, inherited: FloatArray, link: FloatArray, m: i
         screw[WZ + lane] = c02 * t0 + c12 * t1 + c22 * t2
 
 
-@inner
+@inner_views
 def start_screw(screw: FloatArray, constants: FloatArray, share: float, m: int) -> None:
     """Write the link's own joint screw, as far as the coordinate drives that joint."""
     for k in range(6):
@@ -240,7 +240,7 @@ def start_screw(screw: FloatArray, constants: FloatArray, share: float, m: int) 
             screw[k * LANES + lane] = own
 
 
-@inner
+@inner_views
 def add_joint_screw(screw: FloatArray, constants: FloatArray, share: float, m: int) -> None:
     """Add the link's own joint screw, as far as the coordinate drives that joint."""
     for k in range(6):
@@ -249,7 +249,7 @@ def add_joint_screw(screw: FloatArray, constants: FloatArray, share: float, m: i
             screw[k * LANES + lane] += own
 
 
-@inner
+@inner_views
 def drive_joint(link: FloatArray, coupling: FloatArray, offset: float, motion: Any, first: int, m: int) -> None:
     """Write a joint's angle, velocity and acceleration: θ = coupling · q + offset."""
     for lane in range(m):
@@ -263,21 +263,21 @@ def drive_joint(link: FloatArray, coupling: FloatArray, offset: float, motion: A
             add_scaled(link[JOINT_ACCELERATION : JOINT_ACCELERATION + m], coupling[i], motion[2][i, first : first + m])
 
 
-@inner
+@inner_views
 def add_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
     """Add factor · x."""
     for k in range(x.size):
         target[k] += factor * x[k]
 
 
-@inner
+@inner_views
 def set_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
     """Write factor · x."""
     for k in range(x.size):
         target[k] = factor * x[k]
 
 
-@inner
+@inner_views
 def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, screws: FloatArray) -> None:
     """Run a block of m samples through the tree: every link's motion and every coordinate's screws.
 
@@ -304,7 +304,7 @@ def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, 
                 add_joint_screw(screw, constants, share, m)
 
 
-@inner
+@inner_views
 def start_at_base(chain: Chain, links: FloatArray) -> None:
     """Write what is the same for all samples: constant parts of R and r, and the base.
 

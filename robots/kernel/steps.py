@@ -1,4 +1,4 @@
-"""Time integration of a robot over control steps: `run`, under a digital controller or recorded torques.
+"""Time integration of a robot over control steps: `track` under a digital controller, `run` under recorded torques.
 
 Under a controller, steps are implicit in friction (see `advance`), and gears may be elastic. Recorded torques, each
 held until the next, are integrated by Runge and Kutta's steps of order four; dry friction with a true sign either
@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.kernel.compile import compiled, inner
+from excitor.robots.kernel.compile import compiled, inner, inner_views
 from excitor.robots.kernel.loops import eliminate
 from excitor.robots.kernel.plant import (
     Plant,
     State,
     Work,
+    copy_into,
     evaluate,
     hold_stuck,
     projected,
@@ -64,56 +65,78 @@ class Dry(NamedTuple):
 
 
 @compiled
-def run(
+def track(
     plant: Plant,
-    controller: Controller | None,
-    dry: Dry | None,
+    controller: Controller,
     inputs: tuple[FloatArray, ...],
     start: State,
     clock: tuple[float, int],
     out: FloatArray,
-    modes: IntArray,
 ) -> int:
-    """Integrate a robot over n_steps of `clock`, (step, substeps of it); return the number of valid steps.
+    """Integrate a robot under a controller over n_steps of `clock`, (step, substeps of it); count the valid steps.
 
-    `inputs` are torques, each (n_steps, n): recorded, or fed forward; with a controller also its reference's positions
-    and velocities, and errors of measured positions. A plant with `dry` has no dry friction of its own. Writes signals
-    (N_CONTROLLER_SIGNALS, n_steps, n) as each step begins. `modes` (n_steps, n_dry) are sliding directions;
-    accumulating events end a simulation too.
+    `inputs` are torques fed forward, its reference's positions and velocities, and errors of measured positions, each
+    (n_steps, n). Writes signals (N_CONTROLLER_SIGNALS, n_steps, n) as each step begins.
     """
     n_steps, n = inputs[0].shape
     step, substeps = clock
     h = step / substeps
     work, warm = room(plant, n), plant.temperature.copy()
     q, v, memory = start[0].copy(), start[1].copy(), np.zeros((2, n))
-    links, ahead = settled_springs(plant, (q, v), inputs[0][0]), (q.copy(), v.copy(), np.zeros(n))
-    memory[1] = v
-    if controller is not None:
-        tau = motor_torques(plant, inputs[0][0])
-        fade = np.exp(-h / controller.lag) if controller.lag > 0.0 else 0.0
+    links = settled_springs(plant, (q, v), inputs[0][0])
+    copy_into(memory[1], v)
+    tau, later = motor_torques(plant, inputs[0][0]), np.empty(n)
+    fade = np.exp(-h / controller.lag) if controller.lag > 0.0 else 0.0
+    for k in range(n_steps):
+        target = command(plant, controller, inputs, k, step, q, memory)
+        if controller.lag == 0.0:
+            copy_into(tau, target)
+        copy_into(out[VELOCITY_ESTIMATE, k], memory[1])
+        acceleration = settle(plant, None, work, (q, v), links, tau, warm, True)
+        write_signals(out, k, (q, v), acceleration, tau, work, warm)
+        if not made_sense(v, acceleration):
+            return k
+        heat_up(plant, work, v, step, warm)
+        for part in range(substeps):
+            for i in range(n):
+                later[i] = target[i] + (tau[i] - target[i]) * fade
+            advance(plant, work, (q, v), links, (tau, later), h, warm, part == 0)
+            copy_into(tau, later)
+    return int(n_steps)
+
+
+@compiled
+def run(
+    plant: Plant,
+    dry: Dry | None,
+    torques: FloatArray,
+    start: State,
+    clock: tuple[float, int],
+    out: FloatArray,
+    modes: IntArray,
+) -> int:
+    """Integrate a robot under recorded torques (n_steps, n) over steps of `clock`; return the number of valid steps.
+
+    A plant with `dry` has no dry friction of its own; `modes` (n_steps, n_dry) are its sliding directions, and
+    accumulating events end a simulation too. Writes the signals that `track` writes, without a velocity estimate.
+    """
+    n_steps, n = torques.shape
+    step, substeps = clock
+    h = step / substeps
+    work, warm = room(plant, n), plant.temperature.copy()
+    q, v = start[0].copy(), start[1].copy()
+    links, ahead = settled_springs(plant, (q, v), torques[0]), (q.copy(), v.copy(), np.zeros(n))
     if dry is not None:
         stop(dry, v, True)
     for k in range(n_steps):
-        if controller is not None:
-            target = command(plant, controller, inputs, k, step, q, memory)
-            if controller.lag == 0.0:
-                tau = target
-            out[VELOCITY_ESTIMATE, k] = memory[1]
-        else:
-            tau = inputs[0][k]
+        tau = torques[k]
         acceleration = settle(plant, dry, work, (q, v), links, tau, warm, True)
-        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, acceleration, tau
-        out[LINK_TORQUE, k], out[TEMPERATURE, k] = work.felt, warm
+        write_signals(out, k, (q, v), acceleration, tau, work, warm)
         if not made_sense(v, acceleration):
             return k
-        if controller is not None:
-            heat_up(plant, work, v, step, warm)
-            for part in range(substeps):
-                later = target + (tau - target) * fade
-                advance(plant, work, (q, v), links, (tau, later), h, warm, part == 0)
-                tau = later
-        elif dry is not None:
-            modes[k] = dry.sense
+        if dry is not None:
+            for e in range(dry.sense.size):
+                modes[k, e] = dry.sense[e]
             if not pass_events(plant, dry, work, (q, v), tau, clock, warm, acceleration, ahead):
                 return k
         else:
@@ -122,8 +145,19 @@ def run(
                     acceleration = settle(plant, dry, work, (q, v), links, tau, warm, False)
                 runge_kutta(plant, dry, work, (q, v), tau, h, warm, acceleration, ahead)
                 shift_slips(plant, work, q, ahead[0])
-                q[:], v[:] = ahead[0], ahead[1]
+                copy_into(q, ahead[0])
+                copy_into(v, ahead[1])
     return int(n_steps)
+
+
+@inner_views
+def write_signals(
+    out: FloatArray, k: int, state: State, acceleration: FloatArray, tau: FloatArray, work: Work, warm: FloatArray
+) -> None:
+    """Write the signals of sample k."""
+    for i in range(tau.size):
+        out[POSITION, k, i], out[VELOCITY, k, i], out[ACCELERATION, k, i] = state[0][i], state[1][i], acceleration[i]
+        out[TORQUE, k, i], out[LINK_TORQUE, k, i], out[TEMPERATURE, k, i] = tau[i], work.felt[i], warm[i]
 
 
 @compiled
@@ -132,10 +166,13 @@ def accelerations_at(plant: Plant, state: State, tau: FloatArray) -> FloatArray:
     return settle(plant, None, room(plant, tau.size), state, state, tau, np.zeros(tau.size), False)
 
 
-@inner
+@inner_views
 def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
     """Return True if velocities are below LOST and accelerations finite."""
-    return bool(np.abs(v).max() < LOST) and bool(np.isfinite(acceleration).all())
+    made = True
+    for i in range(v.size):
+        made = made and abs(v[i]) < LOST and np.isfinite(acceleration[i])
+    return made
 
 
 @inner
@@ -150,15 +187,22 @@ def command(
 ) -> FloatArray:
     """Compute motor torques of control step k; `memory` holds the measured positions and the velocity estimate."""
     forward, position, velocity, noise = inputs
-    measured = read_encoders(plant, controller, q + noise[k])
-    if k > 0:
-        memory[1] = controller.forget * memory[1] + (1.0 - controller.forget) * (measured - memory[0]) / step
-    memory[0] = measured
-    u = forward[k] + controller.kp * (position[k] - measured) + controller.kd * (velocity[k] - memory[1])
-    return np.minimum(np.maximum(motor_torques(plant, u), -controller.limit), controller.limit)
+    measured = read_encoders(plant, controller, q, noise[k])
+    wanted = np.empty(q.size)
+    for i in range(q.size):
+        if k > 0:
+            slope = (measured[i] - memory[0, i]) / step
+            memory[1, i] = controller.forget * memory[1, i] + (1.0 - controller.forget) * slope
+        memory[0, i] = measured[i]
+        wanted[i] = forward[k, i] + controller.kp[i] * (position[k, i] - measured[i])
+        wanted[i] += controller.kd[i] * (velocity[k, i] - memory[1, i])
+    out = motor_torques(plant, wanted)
+    for i in range(q.size):
+        out[i] = min(max(out[i], -controller.limit[i]), controller.limit[i])
+    return out
 
 
-@inner
+@inner_views
 def heat_up(plant: Plant, work: Work, v: FloatArray, step: float, warm: FloatArray) -> None:
     """Add to the joints' temperatures what friction makes in a step, less what leaves."""
     for i in range(v.size):
@@ -176,11 +220,13 @@ def motor_torques(plant: Plant, torque: FloatArray) -> FloatArray:
 
 
 @inner
-def read_encoders(plant: Plant, controller: Controller, q: FloatArray) -> FloatArray:
-    """Read encoders and turn them into joint positions."""
+def read_encoders(plant: Plant, controller: Controller, q: FloatArray, noise: FloatArray) -> FloatArray:
+    """Read encoders of joint positions with errors, and turn them into joint positions."""
     motor, out = np.empty_like(q), np.empty_like(q)
     for i in range(q.size):
-        motor[i] = projected(plant.gears[i], q)
+        out[i] = q[i] + noise[i]
+    for i in range(q.size):
+        motor[i] = projected(plant.gears[i], out)
         if controller.quantum[i] > 0.0:
             motor[i] = np.round(motor[i] / controller.quantum[i]) * controller.quantum[i]
     for i in range(q.size):
@@ -193,7 +239,10 @@ def settled_springs(plant: Plant, motors: State, torque: FloatArray) -> State:
     """Return the links' state: the motors' own, or deflected by the first torque and at rest over elastic gears."""
     if plant.stiffness.size == 0:
         return motors
-    return motors[0] - torque / plant.stiffness, np.zeros(torque.size)
+    q = np.empty(torque.size)
+    for i in range(torque.size):
+        q[i] = motors[0][i] - torque[i] / plant.stiffness[i]
+    return q, np.zeros(torque.size)
 
 
 @inner
@@ -248,15 +297,24 @@ def runge_kutta(
 ) -> None:
     """Write the state one step of order four ahead, from known first accelerations a1; Maxwell-slip states stay."""
     q, v = state
-    q2, v2 = q + 0.5 * h * v, v + 0.5 * h * a1
+    q2, v2 = moved(q, 0.5 * h, v), moved(v, 0.5 * h, a1)
     a2 = settle(plant, dry, work, (q2, v2), (q2, v2), tau, warm, False)
-    q3, v3 = q + 0.5 * h * v2, v + 0.5 * h * a2
+    q3, v3 = moved(q, 0.5 * h, v2), moved(v, 0.5 * h, a2)
     a3 = settle(plant, dry, work, (q3, v3), (q3, v3), tau, warm, False)
-    q4, v4 = q + h * v3, v + h * a3
+    q4, v4 = moved(q, h, v3), moved(v, h, a3)
     a4 = settle(plant, dry, work, (q4, v4), (q4, v4), tau, warm, False)
     for i in range(q.size):
         ahead[0][i] = q[i] + h / 6.0 * (v[i] + 2.0 * (v2[i] + v3[i]) + v4[i])
         ahead[1][i] = v[i] + h / 6.0 * (a1[i] + 2.0 * (a2[i] + a3[i]) + a4[i])
+
+
+@inner
+def moved(x: FloatArray, h: float, slope: FloatArray) -> FloatArray:
+    """Compute x + h slope."""
+    out = np.empty(x.size)
+    for i in range(x.size):
+        out[i] = x[i] + h * slope[i]
+    return out
 
 
 AT_REST = 1e-9  # rad/s or m/s
@@ -298,9 +356,11 @@ def pass_events(
             step_ahead(plant, dry, work, state, tau, h, warm, a1, ahead)
             stop(dry, ahead[1], False)
             at = (ahead[0], ahead[1])
-            ahead[2][:] = settle(plant, dry, work, at, at, tau, warm, True)
+            copy_into(ahead[2], settle(plant, dry, work, at, at, tau, warm, True))
             events += 1
-        q[:], v[:], a1[:] = ahead
+        copy_into(q, ahead[0])
+        copy_into(v, ahead[1])
+        copy_into(a1, ahead[2])
         left -= h
     return True
 
@@ -323,7 +383,7 @@ def step_ahead(
         if dry.sense[e] != 0 and projected(dry.senses[e], ahead[1]) * dry.sense[e] < -AT_REST:
             return True
     at = (ahead[0], ahead[1])
-    ahead[2][:] = settle(plant, dry, work, at, at, tau, warm, False)
+    copy_into(ahead[2], settle(plant, dry, work, at, at, tau, warm, False))
     for e in range(dry.sense.size):
         if dry.sense[e] == 0:
             beyond = abs(dry.force[e]) > (dry.level[e] + dry.more[e]) * (1.0 + 1e-12)
@@ -368,12 +428,13 @@ def stick(dry: Dry, work: Work, ddq: FloatArray, choosing: bool) -> None:
         if dry.sense[e] == 0:
             dry.free[e] = projected(dry.senses[e], ddq)
             solve(work.matrix, work.total, dry.acts[e], column)
-            dry.spread[:, e] = column
+            copy_into(dry.spread[:, e], column)
     for e in range(n_dry):
+        dry.force[e] = dry.free[e]
         for f in range(n_dry):
             both = dry.sense[e] == 0 and dry.sense[f] == 0
             dry.G[e, f] = projected(dry.senses[e], dry.spread[:, f]) if both else (1.0 if e == f else 0.0)
-    dry.small[:], dry.force[:] = dry.G, dry.free
+            dry.small[e, f] = dry.G[e, f]
     spare = not eliminate(dry.small, dry.force)
     if choosing or spare:
         share_out(dry)
@@ -420,7 +481,7 @@ def missing(dry: Dry, ddq: FloatArray, e: int) -> float:
     return float(projected(dry.senses[e], ddq) / dry.G[e, e])
 
 
-@inner
+@inner_views
 def implicit(work: Work, h: float, chord: FloatArray) -> None:
     """Add the damping of friction to the matrix of accelerations."""
     for i in range(chord.shape[0]):
@@ -428,7 +489,7 @@ def implicit(work: Work, h: float, chord: FloatArray) -> None:
             work.total[i, k] += GAMMA * h * chord[i, k]
 
 
-@inner
+@inner_views
 def step_velocity(plant: Plant, work: Work, h: float, chord: FloatArray, first: FloatArray, second: FloatArray) -> None:
     """Find the second slope of velocities from the first one: (total + γ h chord) k₂ = push - 2 total k₁."""
     for i in range(first.size):
@@ -453,18 +514,18 @@ def advance(
         evaluate(plant, work, motors, links, torques[0], warm)
     chord = work.chord.copy()
     if elastic:
-        solve(work.matrix, work.mass, work.pulls - work.bias, pulled)
+        solve(work.matrix, work.mass, moved(work.pulls, -1.0, work.bias), pulled)
     implicit(work, h, chord)
     solve(work.matrix, work.total, work.push, first)
-    ahead = (q + h * v, v + h * first)
-    beyond = (links[0] + h * links[1], links[1] + h * pulled) if elastic else ahead
+    ahead = (moved(q, h, v), moved(v, h, first))
+    beyond = (moved(links[0], h, links[1]), moved(links[1], h, pulled)) if elastic else ahead
     slipped = work.slip.copy()
     shift_slips(plant, work, q, ahead[0])
     evaluate(plant, work, ahead, beyond, torques[1], warm)
     if elastic:
-        solve(work.matrix, work.mass, work.pulls - work.bias, drawn)
+        solve(work.matrix, work.mass, moved(work.pulls, -1.0, work.bias), drawn)
     step_velocity(plant, work, h, chord, first, second)
-    work.slip[:] = slipped
+    copy_into(work.slip, slipped)
     before = q.copy()
     for i in range(q.size):
         q[i] += 0.5 * h * (v[i] + ahead[1][i])

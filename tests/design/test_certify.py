@@ -578,3 +578,15 @@ def test_a_posture_held_still_takes_its_weight_and_the_friction_that_may_add(arm
     weight = np.abs(rigid_torque(arm, posture(trajectory.series.center[None, :])))[0]
     worst = [item.worst for item in TorquePeak(arm.limits.torque).margins(arm, trajectory.pieces(), trusted=False)]
     assert (worst >= weight).all()
+
+
+def test_moves_are_cut_less_finely_first_and_proven_as_sharply(monkeypatch):
+    robot = load("tx40")
+    run = Run(tuple(robot.joint_names), 0.004, (Move(np.zeros(6), np.full(6, 0.4), 1.0, 0.3, name="there"),))
+    limit = ToolSpeed(1.0)
+    (coarse,) = limit.margins(robot, run.pieces(), trusted=True)
+    monkeypatch.setattr(Effort, "first_cut", lambda effort, piece: effort.n_first)
+    (fine,) = limit.margins(robot, run.pieces(), trusted=True)
+    assert coarse.holds == fine.holds
+    assert coarse.worst == pytest.approx(fine.worst, abs=float(limit.slacks(robot)[0]))
+    assert int(coarse.proof.split(" intervals")[0].split()[-1]) < int(fine.proof.split(" intervals")[0].split()[-1]) / 4

@@ -325,6 +325,18 @@ def test_every_segment_of_every_plan_begins_where_the_last_one_ended(emitted):
         assert replace(plan, dry=True).start == pytest.approx(plan.start)
 
 
+def test_first_runs_of_a_design_are_planned_once(emitted, monkeypatch):
+    campaign = open_campaign(emitted[0], "design")
+    before = [one.plan for one in plans_of(campaign).programs if one.plan.poses]
+    monkeypatch.setattr("excitor.experiments.emit.poses_plan", None)
+    again = [one.plan for one in plans_of(campaign).programs if one.plan.poses]
+    assert before
+    assert [(one.run, one.poses) for one in again] == [(one.run, one.poses) for one in before]
+    monkeypatch.setattr("excitor.experiments.emit.design_digest", lambda folder: "another")
+    with pytest.raises(TypeError):
+        plans_of(campaign)
+
+
 def test_a_program_that_repeats_another_is_executed_once_and_its_own_edits_are_noticed(emitted):
     folder, _ = emitted
     programs = plans_of(open_campaign(folder, "design"), 0.05).programs

@@ -5,6 +5,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+import numba
 import pytest
 
 from excitor.robots.kernel import compile as kernel
@@ -122,3 +123,19 @@ def test_without_user_numbers_the_shared_temporary_folder_is_no_candidate(monkey
     monkeypatch.delattr(os, "getuid")
     without = [base.name for base in kernel._cache_bases(Path("/installed"))]
     assert without == named[:-1]
+
+
+@pytest.mark.skipif(numba.version_info.short > kernel._TRIED, reason="numba is later than any that was tried")
+def test_functions_for_compiled_callers_get_no_machine_code_but_are_cached_for_them():
+    @kernel.inner
+    def half(x):
+        return 0.5 * x
+
+    @kernel.compiled
+    def quarter(x):
+        return half(half(x))
+
+    assert quarter(8.0) == 2.0
+    (made,) = half.overloads.values()
+    assert made.library.get_pointer_to_function(made.fndesc.llvm_func_name) == 0
+    assert made.library.serialize_using_object_code()[1] == "bitcode"
