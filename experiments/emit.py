@@ -277,7 +277,10 @@ def checked_package(
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
-        made = package(emitter, plans, closer, facts, missing)
+        try:
+            made = package(emitter, plans, closer, facts, missing)
+        except CannotDrive:  # what failed before is what there is to say
+            break
         verified = _verify(made.target, programs, made.texts, listen)
     return made, verified
 

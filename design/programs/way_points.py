@@ -167,7 +167,9 @@ def _leg(poses: FloatArray, T: float, speeds: Speeds, *, starts: bool, stops: bo
     for k, way_time in enumerate(seconds):
         if k >= slow:
             late = min(max(clock - k * step, -0.5 * step), 0.5 * step) if speeds.percent_decimals == 0 else 0.0
-            percents[k] = max(round(way_time / (step - late), speeds.percent_decimals), speeds.least)
+            fitting = round(way_time / step, speeds.percent_decimals)  # one percent off is enough to catch up
+            percent = min(max(round(way_time / (step - late), speeds.percent_decimals), fitting - 1.0), fitting + 1.0)
+            percents[k] = max(percent, speeds.least)
         clock += way_time / percents[k]
     return Leg(q[1:], percents, step, pause, max(T - clock, 0.0) if stops else 0.0, stops)
 

@@ -13,7 +13,7 @@ from excitor.design.programs.fanuc.tp import TARGET
 from excitor.design.programs.plan import marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.verify import Judge, verify
-from excitor.design.programs.way_points import Speeds, series_legs, top_speeds
+from excitor.design.programs.way_points import Speeds, _leg, series_legs, top_speeds
 from excitor.robots.robot import ControllerAxes
 from tests.mutations.fanuc import mutations
 from tests.plans import there
@@ -89,6 +89,21 @@ def test_whole_percents_keep_to_the_planned_times(plan_of, given):
         assert abs(clock[-1] - leg.step * len(leg.poses)) < late
     assert 0.0 < into.pause < 0.35 * into.step * len(into.poses)
     assert 0.0 < out.idle < 0.35 * out.step * len(out.poses)
+
+
+@pytest.mark.parametrize("size", [0.3, 2.0, 20.0])
+def test_whole_percents_fit_to_their_ways_at_any_speed_and_catch_up(size):
+    """Slow ways arrive half a step late by rounding: a speed that makes up for all of it fits to no way."""
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        waves = size * np.sin(np.outer(np.linspace(0.0, 1.0, 101), 2 * np.pi * random.uniform(1.0, 4.0, 5)))
+        poses = np.cumsum(waves @ random.normal(size=(5, 6)), axis=0) * 1e-2
+        leg = _leg(poses, 10.0, Speeds(np.full(6, 10.0), 3, 0, 1.0), starts=False, stops=False)
+        ways = 10.0 * np.abs(np.diff(np.round(poses, 3), axis=0)).max(axis=1)  # s at 1 %
+        fitting = ways / leg.step
+        assert np.abs(leg.percents - np.maximum(fitting, 1.0)).max() <= 1.5
+        behind = np.cumsum(ways / leg.percents - leg.step)[fitting >= 1.0]
+        assert behind.max(initial=0.0) <= leg.step
 
 
 def test_size_does_not_grow_with_periods(plan_of):
