@@ -1311,7 +1311,7 @@ def measure_constraints(full: bool = False) -> dict[str, Any]:
 
 
 def limited_design(make: Callable[[Robot], Constraint], seed: int) -> tuple[Robot, Run, bool]:
-    """Design a run of the TX-40 under one constraint; return whether it is certified, too."""
+    """Design a run of the TX-40 under one constraint, at the first amplitude that is certified; say whether one is."""
     robot = load("tx40")
     none = np.full(robot.n_joints, np.inf)
     limits = replace(robot.limits, torque=none, jerk=none)
@@ -1319,8 +1319,12 @@ def limited_design(make: Callable[[Robot], Constraint], seed: int) -> tuple[Robo
     constraints = Constraints(limits, none, others=(make(robot),))
     model = DynamicModel(robot, base_parameters(robot).kept, np.ones(robot.n_joints))
     problem = build_problem(robot, excitation, constraints=constraints, criterion=Criterion(), model=model)
-    run = run_of(problem, solve(problem, Budget(evaluations=600), seed=seed).candidates)
-    return robot, run, certify(robot, run, constraints).ready
+    found = run_of(problem, solve(problem, Budget(evaluations=600), seed=seed).candidates)
+    for amplitude in AMPLITUDES:
+        run = found.scaled(amplitude)
+        if ready := certify(robot, run, constraints).ready:
+            break
+    return robot, run, ready
 
 
 def shares_of_limit(robot: Robot, run: Run, item: Any, chi: FloatArray, finer: int) -> FloatArray:
