@@ -486,7 +486,6 @@ def plans_of(
     setup = set_up(campaign)
     runs = {plan.name: plan for plan in planned_runs(setup)[0]}
     made: list[CheckedPlan] = []
-    firsts: dict[str, CheckedPlan | str] = {}
     known: dict[str, list[CheckedPlan]] = {}
     notes: list[str] = []
     torques = {run.name: run for run in design.torque_runs}
@@ -509,7 +508,7 @@ def plans_of(
         one = known[name] = _judged_as(known.get(runs[name].same_as or "", []), one)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
-        first = _known_first_run(firsts, _kept_first_runs(campaign), run, one[-1]) if poses else None
+        first = _known_first_run(_kept_first_runs(campaign), run, one[-1]) if poses else None
         if isinstance(first, str):
             notes.append(f"run {name!r} has no first run at reduced speed: {first}")
         made += [first] if isinstance(first, CheckedPlan) else []
@@ -612,7 +611,8 @@ def first_run(one: CheckedPlan) -> CheckedPlan | str:
     return made if isinstance(made, str) else CheckedPlan(made, Judge(one.judge.constraints))
 
 
-# Of the last design, by motion: planning takes seconds, and verify wants what emit has planned.
+# First runs of the last design, by motion: planning takes seconds, and verify wants what emit has planned. They lend
+# their moves alone, for which the digests of design and campaign stand; the rest is of the plan at hand.
 _FIRST_RUNS: dict[tuple[Path, str, str], dict[str, Plan | str]] = {}
 
 
@@ -623,21 +623,17 @@ def _kept_first_runs(campaign: OpenCampaign) -> dict[str, Plan | str]:
     return _FIRST_RUNS.setdefault(key, {})
 
 
-def _known_first_run(
-    known: dict[str, CheckedPlan | str], kept: dict[str, Plan | str], run: RunEntry, one: CheckedPlan
-) -> CheckedPlan | str:
-    """Plan a run's first run, or take that of another run with the same motion."""
+def _known_first_run(kept: dict[str, Plan | str], run: RunEntry, one: CheckedPlan) -> CheckedPlan | str:
+    """Plan a run's first run, or take the moves of another with the same motion."""
     key = repr((run.stated, run.way, one.plan.payload))
-    if key not in known:
-        if key in kept:
-            plan = kept[key]
-            judge = Judge(one.judge.constraints)
-            known[key] = plan if isinstance(plan, str) else CheckedPlan(replace(plan, robot=one.plan.robot), judge)
-        else:
-            made = known[key] = first_run(one)
-            kept[key] = made if isinstance(made, str) else made.plan
-    found = known[key]
-    return found if isinstance(found, str) else replace(found, plan=replace(found.plan, run=one.plan.run))
+    if key not in kept:
+        made = first_run(one)
+        kept[key] = made if isinstance(made, str) else made.plan
+    found = kept[key]
+    if isinstance(found, str):
+        return found
+    moves = {"out": found.out, "body": found.body, "poses": found.poses, "left_out": found.left_out}
+    return CheckedPlan(replace(one.plan, role="none", dry=True, **moves), Judge(one.judge.constraints))
 
 
 def with_first_runs(runs: Iterable[Sequence[CheckedPlan]]) -> list[CheckedPlan]:

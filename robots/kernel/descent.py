@@ -20,12 +20,12 @@ def repair(
     """Find how far each joint's swing goes, and the largest share of a limit that it takes, 1 at least.
 
     `basis` is (n_orders, n_waves, n_samples), `room` (n_joints, n_orders): the width of the range, then rates; 0 of
-    joints that do not move. `reach` (n_joints, 2) is the highest and lowest position; `worst` (n_joints, 3) the
-    samples of these two, and where the largest share is of a rate, its order and sample, else 0 or -1 (no limit).
+    joints that do not move. `reach` (n_joints, 2) is the highest and lowest position. `worst` (n_joints, 4) holds the
+    samples of these two, then the order that takes the largest share (-1: none takes more than 1) and its sample.
     """
     n_orders, n_waves, n_samples = basis.shape
     row = np.empty(n_samples)
-    at = np.empty(4, dtype=np.int64)
+    at = np.empty(2, dtype=np.int64)
     for j in range(swing.shape[0]):
         share[j], worst[j, 2], worst[j, 3] = 1.0, -1, 0
         for order in range(n_orders):

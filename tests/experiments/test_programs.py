@@ -332,6 +332,10 @@ def test_first_runs_of_a_design_are_planned_once(emitted, monkeypatch):
     again = [one.plan for one in plans_of(campaign).programs if one.plan.poses]
     assert before
     assert [(one.run, one.poses) for one in again] == [(one.run, one.poses) for one in before]
+    moved = open_campaign(emitted[0], "design")
+    object.__setattr__(moved.content, "site", moved.content.site.model_copy(update={"tool": 7}))
+    assert moved.digest == campaign.digest
+    assert {one.plan.site["tool"] for one in plans_of(moved).programs} == {7}
     monkeypatch.setattr("excitor.experiments.emit.design_digest", lambda folder: "another")
     with pytest.raises(TypeError):
         plans_of(campaign)
