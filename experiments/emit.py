@@ -632,8 +632,8 @@ def _known_first_run(kept: dict[str, Plan | str], run: RunEntry, one: CheckedPla
     found = kept[key]
     if isinstance(found, str):
         return found
-    moves = {"out": found.out, "body": found.body, "poses": found.poses, "left_out": found.left_out}
-    return CheckedPlan(replace(one.plan, role="none", dry=True, **moves), Judge(one.judge.constraints))
+    moved = replace(one.plan, out=found.out, body=found.body, poses=found.poses, left_out=found.left_out)
+    return CheckedPlan(replace(moved, role="none", dry=True), Judge(one.judge.constraints))
 
 
 def with_first_runs(runs: Iterable[Sequence[CheckedPlan]]) -> list[CheckedPlan]:

@@ -1,9 +1,11 @@
 """The compiled closed loop against the open simulation, against itself, and against closed forms."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from excitor.experiments.virtual.robot import QUIET, draw_truth, plant_of
 from excitor.robots.closed_chain import inverse_geometry
@@ -61,6 +63,31 @@ def test_a_closed_chain_falls_as_its_open_simulation_says(name):
     assert np.abs(simulated.dq).max() > 0.3
     assert errors[0] < 1e-3
     assert errors[1] < 0.15 * errors[0]  # of second order: a sixteenth
+
+
+@pytest.mark.parametrize("name", ["rotradi", "five-bar-vertical"])
+def test_compiled_steps_free_all_arrays_that_they_make(name):
+    """Most of their functions are compiled without counting who uses an array: those that make arrays must count."""
+    robot = with_friction_width(load(name), 0.3)
+    truth, n = draw_truth(robot, 1, QUIET), robot.n_joints
+    q = np.zeros(n) if name == "rotradi" else robot.mechanism.home[robot.mechanism.platform]
+    plant, sensing = plant_of(truth, robot), blind(n, 2, kp=np.full(n, 5.0), quantum=np.full(n, 1e-4))
+    if name != "rotradi":
+        q = inverse_geometry(robot.mechanism, q[None] + 0.02)[0]
+    steps = Steps(STEP, 20, substeps=2, held=True)
+    _nrt_python.memsys_enable_stats()
+    kept = []
+    try:
+        for _ in range(3):
+            run(plant, sensing, q, np.zeros((20, n)))
+            simulate(truth.robot, np.zeros((1, n, 20)), start=posture(q[None]), steps=steps, chi=truth.chi)
+            gc.collect()
+            counted = rtsys.get_allocation_stats()
+            kept.append(counted.alloc - counted.free)
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert counted.alloc > 100
+    assert kept[1] == kept[2]
 
 
 def test_without_feedback_it_is_the_open_simulation(arm):

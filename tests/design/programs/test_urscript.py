@@ -8,7 +8,7 @@ import pytest
 
 from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import CannotDrive, Event, Machine, ProgramError, check, fitting_steps, in_axes
-from excitor.design.programs.urscript.controller import Controller, execute
+from excitor.design.programs.urscript.controller import Controller, _compiled, execute
 from excitor.design.programs.urscript.emit import TARGET, emit
 from excitor.design.programs.urscript.language import Clock, Halt, load
 from excitor.design.programs.verify import abort_problems
@@ -451,3 +451,19 @@ def test_a_slider_stretches_time():
     loop = "while k < 100:\n servoj([0.0,0.0,0.0,0.0,0.0,0.01 * k], t=0.008)\n k = k + 1\nend"
     for share in (1.0, 0.9, 0.5, 0.25):
         assert run(f"k = 0\n{loop}", override=share).stretches[0].t[-1] == pytest.approx(0.8 / share, abs=0.008)
+
+
+def test_a_script_that_was_stopped_on_another_machine_runs_as_a_fresh_one_does(plan_of):
+    """It is compiled once: variables, functions and the controller begin anew each time."""
+    plan, step = plan_of(), fitting_steps(plan_of(), TARGET)[0]
+    text = script(plan)
+    _compiled.cache_clear()
+    fresh = run_plan(plan, text, step)
+    stopped = run_plan(plan, text, 2.0 * step, events=(Event("override", 20.0, 1.0),))
+    assert stopped.halted
+    again = run_plan(plan, text, step)
+    assert _compiled.cache_info().misses == 1
+    assert (again.events, again.marks, again.halted) == (fresh.events, fresh.marks, "")
+    for one, other in zip(again.stretches, fresh.stretches, strict=True):
+        assert np.array_equal(one.t, other.t)
+        assert np.array_equal(one.axes, other.axes)
