@@ -467,3 +467,10 @@ def test_a_script_that_was_stopped_on_another_machine_runs_as_a_fresh_one_does(p
     for one, other in zip(again.stretches, fresh.stretches, strict=True):
         assert np.array_equal(one.t, other.t)
         assert np.array_equal(one.axes, other.axes)
+
+
+def test_a_script_that_runs_again_knows_no_values_of_the_run_before():
+    text = "q = get_actual_joint_positions()\nif q[0] > 1.0:\n known = 1.0\nend\nsleep(known)"
+    assert not run(text, axes=STANCE + 2.0).halted
+    with pytest.raises(ProgramError, match="without a value"):
+        run(text, axes=0.0 * STANCE)
