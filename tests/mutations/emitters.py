@@ -302,8 +302,13 @@ def _set(place: str, key: str, value: Any) -> Iterator[None]:
         with patch.object(getattr(owner, client), "__init__", made):
             yield
         return
+    kept = [one for one in vars(owner).values() if hasattr(one, "cache_clear")]  # without the change
     with patch.object(owner, key, value):
+        for one in kept:
+            one.cache_clear()
         yield
+    for one in kept:
+        one.cache_clear()
 
 
 _DEFAULTS = {"GAP": ("EgmClient", "gap"), "TRACKING": ("EgmClient", "tracking")}  # constants that are defaults

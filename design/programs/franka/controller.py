@@ -20,6 +20,8 @@ from excitor.design.programs.target import Execution, Machine, ProgramError, Str
 
 CLIENTS = ("franka_client.py", "run_motion.py")
 
+_SAME_POSE, _FADE = 1e-3, 0.5  # rad, s: how far from where it begins a stretch is run, and how soon that vanishes
+_SUDDEN = 1e-5  # rad, in a tick
 _NEAR_HOME = 0.02  # rad: as far as the first session may move, which makes the last bit to home
 _REST = 1.0  # s
 
@@ -29,28 +31,20 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     check_clients(files, CLIENTS)
     file = f"{name}.json"
     text = file_in(files, file)
+    if not _settles(0.9 * _SAME_POSE) or _settles(1.1 * _SAME_POSE):
+        raise ProgramError(file, None, "the client begins a stretch elsewhere, and does not correct that smoothly")
     run = Run(read_program(file, text, longest=machine.longest))
-    robot = FakeRobot(
-        machine.axes.tolist(),
-        payload=machine.payload,
-        mode=RobotMode.Idle if machine.automatic else RobotMode.UserStopped,
-    )
+    mode = RobotMode.Idle if machine.automatic else RobotMode.UserStopped
+    robot = FakeRobot(machine.axes.tolist(), payload=machine.payload, mode=mode)
     robot.settings = machine.settings
     robot.errors = "drive" if machine.at_start("drive") else ""
     witness = _Witness(robot)
     asked = _mishaps(robot, run, machine)
     try:
         franka_client.run(
-            robot,
-            run,
-            robot,
-            confirm=lambda: True,
-            save=witness.save,
-            start=witness.start,
-            wait=witness.wait,
-            asked=asked,
-            say=lambda _: None,
-        )
+            robot, run, robot, confirm=lambda: True, save=witness.save, start=witness.start, wait=witness.wait,
+            asked=asked, say=lambda _: None,
+        )  # fmt: skip
     except Refused as error:
         if robot.sessions:
             raise ProgramError(file, None, f"refuses after it has moved: {error}") from error
@@ -60,6 +54,17 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
             return replace(witness.execution(file, run, stopped=True), halted=str(error))
         raise ProgramError(file, None, str(error)) from error
     return witness.execution(file, run)
+
+
+def _settles(off: float) -> bool:
+    """Tell whether the client comes smoothly to a stretch that begins elsewhere."""
+    robot = FakeRobot([off] * JOINTS)
+    try:
+        franka_client.stream(robot, robot, motion=lambda _: [0.0] * JOINTS, duration=_FADE)
+    except Stopped:
+        return False
+    q = np.array(robot.sessions[0].q)
+    return not q[-1].any() and float(np.abs(np.diff(q, axis=0)).max()) < _SUDDEN
 
 
 def _mishaps(robot: "FakeRobot", run: Run, machine: Machine) -> Callable[[], bool]:

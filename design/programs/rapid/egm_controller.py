@@ -109,6 +109,8 @@ class GuidedCell(Cell):
                 longest=seconds + 2.0 * asked["condtime"],
             )  # fmt: skip
         self.commanded, self.time = robot.commanded, self.time + robot.step * robot.sent
+        if robot.commanded and np.abs(np.array(robot.commanded[0][1]) - self.joints()).max() > _STANDS:
+            self.fail("the first command jumps away from where the robot stands")
         if client.state == "waiting":
             self.fail(f"guided motion begins although the client refuses: {client.reason}")
         self._check_speed(robot.step)
@@ -121,11 +123,9 @@ class GuidedCell(Cell):
         axes = np.array([joints for _, joints in self.commanded]).reshape(len(self.commanded), -1)
         steps = np.diff([sequence for sequence, _ in self.commanded])[:, None]
         fastest = float((np.abs(np.diff(axes, axis=0)) / steps).max(initial=0.0)) / step
-        if not fastest <= self.asked["maxspeeddeviation"] <= _WIDER * fastest + 5.0 and not self.machine.events:
-            self.fail(
-                f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows "
-                f"{self.asked['maxspeeddeviation']:g}",
-            )  # fmt: skip
+        allowed = self.asked["maxspeeddeviation"]
+        if not fastest <= allowed <= _WIDER * fastest + 5.0 and not self.machine.events:
+            self.fail(f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows {allowed:g}")
 
     def execution(self) -> Execution:
         """Return the commanded motion, divided into segments by the client's log."""

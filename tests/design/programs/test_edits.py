@@ -15,6 +15,7 @@ from excitor.design.programs.target import ProgramError, fitting_steps
 from excitor.design.programs.verify import Judge, aborts, just_inside, verify
 from excitor.robots.files.presets import geometry, presets
 from excitor.robots.robot import Limits
+from tests.mutations import emitters
 
 
 def first_problem(name, pattern, by, ending):
@@ -134,3 +135,32 @@ def test_registers_and_flags_of_the_site_are_in_programs_and_on_pages():
 def test_a_page_says_that_way_points_watch_nothing_in_motion():
     page = operator_page(package(emitter("val3"), [example(target("val3"))]))
     assert "once started it looks at nothing but its own motion" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("rapid", "to home in a tenth of the time"),
+        ("franka", "a stretch from elsewhere"),
+        ("fanuc-j519", "rests of half a second"),
+    ],
+)
+def test_constants_of_clients_that_shape_the_motion_are_held_by_execution(name, label):
+    """The robot stands a little off home, or off where a stretch begins; lists of commands are made anew."""
+    plan, where = example(target(name)), target(name)
+    step = fitting_steps(plan, where)[0]
+    machine = just_inside(plan, where, step)
+
+    def problems():
+        made = package(emitter(name), [plan])
+        try:
+            found = executor(name).execute(made.texts, made.programs[0].name, machine)
+            return [*differences(plan, where, found, step, machine.axes)]
+        except ProgramError as error:
+            return [str(error)]
+
+    (change,) = [one for one in emitters.CHANGES[name] if one[0] == label]
+    assert not problems()
+    with emitters.applied(name, change):
+        assert problems()
+    assert not problems()
