@@ -4,9 +4,13 @@ const Svg = (() => {
   const SPACE = 'http://www.w3.org/2000/svg';
 
   function make(name, attributes, parent) {
-    const element = document.createElementNS(SPACE, name);
-    for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
+    const element = set(document.createElementNS(SPACE, name), attributes);
     if (parent) parent.appendChild(element);
+    return element;
+  }
+
+  function set(element, attributes) {
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;
   }
 
@@ -21,6 +25,12 @@ const Svg = (() => {
   function text(parent, words, x, y, className, anchor) {
     const element = make('text', { x, y, class: className || '', 'text-anchor': anchor || 'start' }, parent);
     element.textContent = words;
+    return element;
+  }
+
+  function button(words, label, act, parent, className) {
+    const element = set(html('button', className, words, parent), { type: 'button', 'aria-label': label });
+    element.addEventListener('click', act);
     return element;
   }
 
@@ -48,11 +58,8 @@ const Svg = (() => {
   }
 
   function multiples(from, to, step) {
-    const found = [];
-    for (let k = Math.ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; k++) {
-      found.push(Number((k * step).toPrecision(12)));
-    }
-    return found;
+    const first = Math.ceil(from / step - 1e-9), count = Math.floor(to / step + 1e-9) - first + 1;
+    return Array.from({ length: count }, (_, k) => Number(((first + k) * step).toPrecision(12)));
   }
 
   function logTicks(from, to, count) {
@@ -67,13 +74,8 @@ const Svg = (() => {
   }
 
   function range(values) {
-    let low = Infinity, high = -Infinity;
-    for (const x of values) {
-      if (!finite(x)) continue;
-      if (x < low) low = x;
-      if (x > high) high = x;
-    }
-    return low <= high ? [low, high] : null;
+    const known = values.filter(finite), least = (a, b) => Math.min(a, b), most = (a, b) => Math.max(a, b);
+    return known.length ? [known.reduce(least), known.reduce(most)] : null;
   }
 
   // The range, with some room at its ends; never empty.
@@ -82,7 +84,57 @@ const Svg = (() => {
     return [low - room, high + room];
   }
 
-  return { make, html, text, number, finite, ticks, logTicks, range, roomy };
+  return { make, set, html, text, button, number, finite, ticks, logTicks, range, roomy };
+})();
+
+// How a picture is used: by mouse and fingers, wheel and keys. The wheel zooms with Ctrl, or once the picture was clicked;
+// + and - zoom, 0 and Home show all.
+const Gestures = (() => {
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+  // acts: press(event), drag(event, x, y) with the way since the last event, lift(event, how many fingers are left),
+  // hover(event), zoom(factor, at: where, unless by keys), move(x, y) by two fingers, all(), quit(),
+  // arrow(right, up, shift) which says whether that means anything; near: the factor of the key +.
+  function attach(element, acts) {
+    const fingers = new Map(), near = () => acts.zoom(acts.near), far = () => acts.zoom(1 / acts.near);
+    const keys = { '+': near, '=': near, '-': far, 0: acts.all, Home: acts.all, Escape: acts.quit };
+    element.addEventListener('pointerdown', event => {
+      element.setPointerCapture(event.pointerId);
+      fingers.set(event.pointerId, event);
+      acts.press(event);
+    });
+    element.addEventListener('pointermove', event => {
+      const before = fingers.get(event.pointerId), other = [...fingers.values()].find(one => one.pointerId !== event.pointerId);
+      if (!before) return acts.hover?.(event);
+      const x = event.clientX - before.clientX, y = event.clientY - before.clientY;
+      fingers.set(event.pointerId, event);
+      if (!other) return acts.drag(event, x, y);
+      const apart = one => Math.max(10, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
+      const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+      acts.zoom(apart(before) / apart(event), middle);
+      acts.move(x / 2, y / 2);
+    });
+    ['pointerup', 'pointercancel'].forEach(name => element.addEventListener(name, event => {
+      fingers.delete(event.pointerId);
+      acts.lift(event, fingers.size);
+    }));
+    element.addEventListener('dblclick', acts.all);
+    element.addEventListener('wheel', event => {
+      if (!event.ctrlKey && document.activeElement !== element) return;
+      event.preventDefault();
+      acts.zoom(Math.exp(0.0015 * event.deltaY), event);
+    }, { passive: false });
+    element.addEventListener('keydown', event => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      const arrow = ARROWS[event.key], act = keys[event.key];
+      if (arrow ? !acts.arrow(...arrow, event.shiftKey) : !act) return;
+      act?.();
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  return { attach };
 })();
 
 // What can stand in a chart. Each kind draws itself, says how far it reaches and what it is at a place, and lists its data.
@@ -148,7 +200,7 @@ const Marks = (() => {
       for (const { x, y, chosen } of mark.points) {
         if (!finite(x) || !finite(y)) continue;
         if (chosen) make('circle', { cx: sx(x), cy: sy(y), r: 8, class: 'ring' }, g);
-        make('circle', { cx: sx(x), cy: sy(y), r: mark.r ?? 4, class: chosen ? 'dot chosen' : 'dot' }, g);
+        make('circle', { cx: sx(x), cy: sy(y), r: 4, class: chosen ? 'dot chosen' : 'dot' }, g);
       }
     },
     read(mark, x, y, sx, sy) {
@@ -287,8 +339,7 @@ const Chart = (() => {
     const right = width - (spec.right ?? RIGHT), bottom = spec.x.label ? 34 : 20;
     const tall = row => typeof row.height === 'function' ? row.height(right - left) : row.height;
     const height = top + bottom + spec.rows.reduce((sum, row) => sum + tall(row) + GAP, -GAP);
-    for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) svg.setAttribute(key, value);
-    svg.replaceChildren();
+    Svg.set(svg, { viewBox: `0 0 ${width} ${height}`, width, height }).replaceChildren();
     const inner = u => left + (u - shown[0]) / (shown[1] - shown[0]) * (right - left);
     Object.assign(chart, { left, right, top, bottom: height - bottom, width, sx: x => inner(chart.to(x)) });
     let at = top;
@@ -348,7 +399,6 @@ const Chart = (() => {
       if (!spec.x.rotate) return text(svg, words + (k || !spec.x.unit ? '' : ` ${spec.x.unit}`), sx(x), bottom + 14, 'tick', 'middle');
       text(svg, words, 0, 0, 'tick').setAttribute('transform', `translate(${sx(x) + 3.5} ${top - 4}) rotate(-90)`);
     });
-    if (row.y.label) text(svg, row.y.label, 2, top - 8, 'label', 'start');
   }
 
   // --- reading values
@@ -368,30 +418,31 @@ const Chart = (() => {
     found.forEach(({ words, css }) => html('span', css && css.startsWith('k-') ? `key ${css}` : '', words.join(', '), now));
   }
 
-  function readAll(chart, x, y = null) {
-    chart.group.charts.forEach(other => {
-      other.at = x;
-      read(other, x ?? other.group.rest, y);
+  function readAll(group, x, y = null) {
+    group.charts.forEach(chart => {
+      chart.at = x;
+      read(chart, x ?? group.rest, y);
     });
   }
 
   function rest(group, x) {
     group.rest = x;
-    group.charts.forEach(chart => {
-      chart.at = null;
-      read(chart, x);
-    });
+    readAll(group, null);
   }
 
   // --- zoom and pan
 
-  function show(chart, [from, to], tall = chart.tall) {
-    const { group: { whole }, group } = chart, length = whole[1] - whole[0];
-    const wide = Math.min(length, Math.max(to - from, 1e-4 * length)), middle = (from + to) / 2;
-    const start = Math.min(whole[1] - wide, Math.max(whole[0], middle - wide / 2));
-    group.shown = [start, start + wide];
-    const high = Math.min(1, Math.max(1e-3, tall[1] - tall[0])), least = Math.min(1 - high, Math.max(0, (tall[0] + tall[1] - high) / 2));
-    if (chart.spec.both) chart.tall = [least, least + high];
+  // The span that is as long as wanted, but not longer than the whole, and lies inside.
+  function within([from, to], [low, high], least) {
+    const length = Math.min(high - low, Math.max(to - from, least * (high - low)));
+    const start = Math.min(high - length, Math.max(low, (from + to - length) / 2));
+    return [start, start + length];
+  }
+
+  function show(chart, span, tall = chart.tall) {
+    const { group } = chart;
+    group.shown = within(span, group.whole, 1e-4);
+    if (chart.spec.both) chart.tall = within(tall, [0, 1], 1e-3);
     if (group.waiting) return;
     group.waiting = true;
     requestAnimationFrame(() => {
@@ -400,15 +451,16 @@ const Chart = (() => {
     });
   }
 
-  function zoom(chart, factor, u = null, v = 0.5) {
-    const [a, b] = chart.group.shown, at = u ?? (a + b) / 2, [c, d] = chart.tall, level = c + v * (d - c);
-    const about = (p, q, center) => [center - (center - p) * factor, center + (q - center) * factor];
-    show(chart, about(a, b, at), about(c, d, level));
+  function zoom(chart, factor, at) {
+    const { group: { shown }, tall } = chart, u = at?.u ?? (shown[0] + shown[1]) / 2;
+    const about = ([a, b], center) => [center - (center - a) * factor, center + (b - center) * factor];
+    show(chart, about(shown, u), about(tall, tall[0] + (at?.v ?? 0.5) * (tall[1] - tall[0])));
   }
 
-  function pan(chart, share, up = 0) {
-    const [a, b] = chart.group.shown, [c, d] = chart.tall;
-    show(chart, [a + share * (b - a), b + share * (b - a)], [c + up * (d - c), d + up * (d - c)]);
+  // Move by shares of what is shown, or of what was shown.
+  function pan(chart, share, up = 0, { shown, tall } = { shown: chart.group.shown, tall: chart.tall }) {
+    const moved = ([a, b], part) => [a + part * (b - a), b + part * (b - a)];
+    show(chart, moved(shown, share), moved(tall, up));
   }
 
   function all(chart) {
@@ -435,83 +487,46 @@ const Chart = (() => {
     return { u, v, px, py, scale, y, x: chart.spec.x.log ? 10 ** u : u };
   }
 
-  // Drag marks a span to zoom into, or moves what is zoomed; wheel with Ctrl and two fingers zoom; a click reads.
+  // Drag marks a span to zoom into, or moves what is zoomed; two fingers zoom and move; a click reads.
   function attach(chart) {
-    const { svg, spec } = chart, fingers = new Map();
+    const { svg, spec, group } = chart, readHere = event => readAll(group, where(chart, event).x, where(chart, event).y);
     let begun = null;
-    svg.addEventListener('pointerdown', event => {
-      svg.setPointerCapture(event.pointerId);
-      fingers.set(event.pointerId, event);
-      begun = { ...where(chart, event), shown: [...chart.group.shown], tall: [...chart.tall], moved: false, pans: zoomed(chart) };
+    svg.addEventListener('pointerleave', () => begun || readAll(group, null));
+    Gestures.attach(svg, {
+      near: 0.5, all: () => all(chart), quit: () => readAll(group, null), hover: readHere,
+      press(event) {
+        begun = { ...where(chart, event), shown: [...group.shown], tall: [...chart.tall], moved: false, pans: zoomed(chart) };
+      },
+      drag(event) {
+        const here = where(chart, event), x = here.px - begun.px, y = here.py - begun.py;
+        begun.moved ||= Math.hypot(x, y) > 4;
+        if (!begun.moved) return;
+        if (begun.pans) pan(chart, -x / (chart.right - chart.left), y / (chart.bottom - chart.top), begun);
+        else if (event.pointerType === 'touch' || spec.both && !spec.span) readHere(event);
+        else markSpan(chart, begun.px, here.px);
+      },
+      lift(event, left) {
+        const here = where(chart, event);
+        chart.mark.setAttribute('visibility', 'hidden');
+        if (!begun || left || event.type === 'pointercancel') return;
+        const spans = begun.moved && !begun.pans && event.pointerType !== 'touch' && Math.abs(here.px - begun.px) > 8;
+        if (spans) show(chart, [begun.u, here.u].sort((p, q) => p - q), spec.both ? [begun.v, here.v].sort((p, q) => p - q) : undefined);
+        else if (!begun.moved) (readHere(event), spec.seek?.(here.x));
+        begun = null;
+      },
+      zoom: (factor, at) => zoom(chart, factor, at && where(chart, at)),
+      move: x => pan(chart, -x / svg.getBoundingClientRect().width),
+      arrow(side, up, shift) {
+        if (spec.both || side && shift) pan(chart, 0.2 * side, 0.2 * up);
+        else if (side) step(chart, side);
+        return side || spec.both;
+      },
     });
-    svg.addEventListener('pointermove', event => {
-      const here = where(chart, event), before = fingers.get(event.pointerId);
-      if (!before || !begun) return readAll(chart, here.x, here.y);
-      if (fingers.size > 1) return pinch(chart, fingers, event);
-      begun.moved ||= Math.hypot(here.px - begun.px, here.py - begun.py) > 4;
-      if (!begun.moved) return;
-      const touch = event.pointerType === 'touch';
-      if (begun.pans) {
-        const across = (begun.px - here.px) / (chart.right - chart.left), up = (here.py - begun.py) / (chart.bottom - chart.top);
-        const [a, b] = begun.shown, [c, d] = begun.tall;
-        show(chart, [a + across * (b - a), b + across * (b - a)], [c + up * (d - c), d + up * (d - c)]);
-      } else if (touch || spec.both && !spec.span) readAll(chart, here.x, here.y);
-      else markSpan(chart, begun.px, here.px);
-    });
-    const end = event => {
-      const here = where(chart, event), one = fingers.size === 1;
-      fingers.delete(event.pointerId);
-      chart.mark.setAttribute('visibility', 'hidden');
-      if (!begun || !one || event.type === 'pointercancel') return;
-      const spans = begun.moved && !begun.pans && event.pointerType !== 'touch' && Math.abs(here.px - begun.px) > 8;
-      if (spans) show(chart, [Math.min(begun.u, here.u), Math.max(begun.u, here.u)], spec.both ? [begun.v, here.v].sort((p, q) => p - q) : undefined);
-      else if (!begun.moved) (readAll(chart, here.x, here.y), spec.seek?.(here.x));
-      begun = null;
-    };
-    svg.addEventListener('pointerup', end);
-    svg.addEventListener('pointercancel', end);
-    svg.addEventListener('pointerleave', () => begun || readAll(chart, null));
-    svg.addEventListener('dblclick', () => all(chart));
-    svg.addEventListener('wheel', event => {
-      if (!event.ctrlKey && document.activeElement !== svg) return;
-      event.preventDefault();
-      const { u, v } = where(chart, event);
-      zoom(chart, Math.exp(0.0015 * event.deltaY), u, v);
-    }, { passive: false });
-    svg.addEventListener('keydown', event => keys(chart, event));
   }
 
   function markSpan(chart, from, to) {
-    const held = x => Math.min(chart.right, Math.max(chart.left, x)), [a, b] = [held(from), held(to)];
-    chart.mark.setAttribute('x', Math.min(a, b));
-    chart.mark.setAttribute('width', Math.abs(b - a));
-    chart.mark.setAttribute('visibility', 'visible');
-  }
-
-  // Two fingers: their distance zooms, their middle moves.
-  function pinch(chart, fingers, event) {
-    const other = [...fingers].find(([id]) => id !== event.pointerId)[1], before = fingers.get(event.pointerId);
-    const apart = one => Math.max(10, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
-    const { u, v } = where(chart, { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 });
-    const wide = chart.svg.getBoundingClientRect().width;
-    fingers.set(event.pointerId, event);
-    zoom(chart, apart(before) / apart(event), u, v);
-    pan(chart, (before.clientX - event.clientX) / 2 / wide, 0);
-  }
-
-  function keys(chart, event) {
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key], up = { ArrowDown: -1, ArrowUp: 1 }[event.key];
-    if (event.key === '+' || event.key === '=') zoom(chart, 0.5);
-    else if (event.key === '-') zoom(chart, 2);
-    else if (event.key === '0' || event.key === 'Home') all(chart);
-    else if (event.key === 'Escape') readAll(chart, null);
-    else if (side && (event.shiftKey || chart.spec.both)) pan(chart, 0.2 * side);
-    else if (up && chart.spec.both) pan(chart, 0, 0.2 * up);
-    else if (side) step(chart, side);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
+    const [a, b] = [from, to].map(x => Math.min(chart.right, Math.max(chart.left, x)));
+    Svg.set(chart.mark, { x: Math.min(a, b), width: Math.abs(b - a), visibility: 'visible' });
   }
 
   // The reading goes to the next sample that is shown.
@@ -522,17 +537,15 @@ const Chart = (() => {
     const first = chart.at === null ? (side > 0 ? from : to) : chart.at, k = Marks.nearest(mark.x, first);
     const skip = Math.max(1, Math.round((Marks.place(mark.x, to) - Marks.place(mark.x, from)) / 200));
     const next = mark.x[Math.min(mark.x.length - 1, Math.max(0, chart.at === null ? k : k + side * skip))];
-    readAll(chart, Math.min(to, Math.max(from, next)));
+    readAll(chart.group, Math.min(to, Math.max(from, next)));
   }
 
   // --- data and picture as files
 
   function downloads(chart, box) {
     for (const [kind, make_] of [['CSV', csv], ['SVG', picture]]) {
-      const button = html('button', '', kind, box);
-      button.type = 'button';
-      button.setAttribute('aria-label', `${chart.spec.name}${chart.spec.what ? ` ${chart.spec.what}` : ''}: save as ${kind}`);
-      button.addEventListener('click', () => save(chart, kind.toLowerCase(), make_(chart)));
+      const label = `${chart.spec.name}${chart.spec.what ? ` ${chart.spec.what}` : ''}: save as ${kind}`;
+      Svg.button(kind, label, () => save(chart, kind.toLowerCase(), make_(chart)), box);
     }
   }
 
@@ -579,12 +592,10 @@ const Chart = (() => {
       const style = getComputedStyle(element);
       SHOWN.forEach(key => is[k].setAttribute(key, style.getPropertyValue(key)));
     });
-    for (const [key, value] of Object.entries({ height: height + 20, viewBox: `0 -20 ${width} ${height + 20}`, 'font-family': font })) {
-      copy.setAttribute(key, value);
-    }
+    Svg.set(copy, { height: height + 20, viewBox: `0 -20 ${width} ${height + 20}`, 'font-family': font });
     const style = getComputedStyle(document.documentElement), color = key => style.getPropertyValue(key).trim();
     const title = text(copy, [chart.spec.name, chart.spec.what].filter(Boolean).join(', '), 4, -6, '');
-    for (const [key, value] of Object.entries({ fill: color('--text'), 'font-size': '13px' })) title.setAttribute(key, value);
+    Svg.set(title, { fill: color('--text'), 'font-size': '13px' });
     copy.prepend(make('rect', { x: 0, y: -20, width, height: height + 20, fill: color('--card') }));
     return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
   }
