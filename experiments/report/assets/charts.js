@@ -65,11 +65,8 @@ const Svg = (() => {
   function logTicks(from, to, count) {
     const decades = Math.log10(to / from);
     if (decades < 0.7) return ticks(from, to, count);
-    const every = Math.ceil(decades / count), found = [];
-    for (let p = Math.floor(Math.log10(from)); p <= Math.ceil(Math.log10(to)); p++) {
-      if (p % every) continue;
-      for (const k of decades < 2 ? [1, 2, 5] : [1]) found.push(k * Math.pow(10, p));
-    }
+    const every = Math.ceil(decades / count), powers = multiples(Math.floor(Math.log10(from)), Math.ceil(Math.log10(to)), every);
+    const found = powers.flatMap(p => (decades < 2 ? [1, 2, 5] : [1]).map(k => k * Math.pow(10, p)));
     return found.filter(x => x >= from * 0.999 && x <= to * 1.001);
   }
 
@@ -384,12 +381,10 @@ const Chart = (() => {
     const auto = (axis, a, b, count) => (axis.log ? Svg.logTicks : Svg.ticks)(a, b, count).map(at => [at, (axis.text ?? number)(at)]);
     const apart = (list, scale) => list.length < 2 || Math.abs(scale(list[1][0]) - scale(list[0][0])) >= 7;
     const ys = row.y.ticks ? given(row.y, low, high) : auto(row.y, low, high, row.y.count ?? (bottom - top > 70 ? 4 : 3));
-    if (apart(ys, sy)) {
-      ys.forEach(([y, words, css]) => {
-        if (!row.y.ticks) make('line', { x1: left, x2: right, y1: sy(y), y2: sy(y), class: 'grid' }, svg);
-        text(svg, words, left - 5, sy(y) + 3.5, css ?? 'tick', 'end');
-      });
-    }
+    (apart(ys, sy) ? ys : []).forEach(([y, words, css]) => {
+      if (!row.y.ticks) make('line', { x1: left, x2: right, y1: sy(y), y2: sy(y), class: 'grid' }, svg);
+      text(svg, words, left - 5, sy(y) + 3.5, css ?? 'tick', 'end');
+    });
     const xs = spec.x.ticks ? given(spec.x, from, to) : auto(spec.x, from, to, spec.x.count ?? (right - left > 360 ? 6 : 4));
     make('line', { x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis' }, svg);
     (apart(xs, sx) ? xs : []).forEach(([x, words], k) => {
@@ -560,19 +555,13 @@ const Chart = (() => {
 
   // One row for each x where all marks share theirs; otherwise the marks one after another, named in a column.
   function csv({ spec }) {
-    const marks = spec.rows.flatMap(row => row.marks).filter(mark => KINDS[mark.kind].table(mark).length);
-    const first = marks[0], same = first?.x && marks.every(mark => mark.x === first.x), lines = [];
+    const table = mark => KINDS[mark.kind].table(mark), marks = spec.rows.flatMap(row => row.marks).filter(mark => table(mark).length);
+    const x = mark => mark.x ? [[spec.x.label ?? `x, ${spec.x.unit ?? ''}`, mark.x]] : [], first = marks[0];
+    const series = mark => ['series', table(mark)[0][1].map(() => mark.name ?? '')];
+    const tables = first?.x && marks.every(mark => mark.x === first.x)
+      ? [[...x(first), ...marks.flatMap(table)]] : marks.map(mark => [series(mark), ...x(mark), ...table(mark)]);
     const rows = columns => columns[0][1].map((_, k) => columns.map(([, list]) => list[k]));
-    const x = [spec.x.label ?? `x, ${spec.x.unit ?? ''}`, first?.x];
-    if (same) {
-      const columns = [x, ...marks.flatMap(mark => KINDS[mark.kind].table(mark))];
-      lines.push(columns.map(([name]) => name), ...rows(columns));
-    } else {
-      marks.forEach(mark => {
-        const columns = [...(mark.x ? [[x[0], mark.x]] : []), ...KINDS[mark.kind].table(mark)];
-        lines.push(['series', ...columns.map(([name]) => name)], ...rows(columns).map(row => [mark.name ?? '', ...row]));
-      });
-    }
+    const lines = tables.flatMap(columns => [columns.map(([name]) => name), ...rows(columns)]);
     return `${lines.map(line => line.map(cell).join(',')).join('\r\n')}\r\n`;
   }
 
@@ -627,19 +616,16 @@ const Chart = (() => {
 // The charts of the pages, each as a description of what it shows.
 const Charts = (() => {
   const { number, range, roomy, finite, html } = Svg, QUANTITIES = ['position', 'velocity', 'acceleration', 'torque'];
-  const KEYS = ['q', 'dq', 'ddq', 'tau'];
+  const KEYS = ['q', 'dq', 'ddq', 'tau'], AXIS = { kind: 'rule', y: 0, css: 'axis' };
 
-  // Curves over time, a chart for each joint, with one span of time. panels: [{name, unit, rows: [{height, curves}]}]
-  function time(box, moments, panels, unit) {
-    const link = Chart.group(range(moments));
-    const line = curve => ({
-      kind: 'line', name: curve.kind, css: `k-${curve.kind}`, x: moments,
-      values: curve.data.value ? { y: curve.data.value } : curve.data,
-    });
-    Chart.fill(box, panels.map(panel => ({
-      name: panel.name, what: panel.unit, link, least: 220, label: `${panel.name}: ${panel.rows.flatMap(row => row.curves.map(c => c.kind)).join(', ')}`,
+  // Curves over time, a chart for each joint, with one span of time. panels: [{name, unit, rows: [{height, curves by name}]}]
+  function time(box, x, panels, unit) {
+    const link = Chart.group(range(x));
+    const line = ([name, data]) => ({ kind: 'line', name, css: `k-${name}`, x, values: data.value ? { y: data.value } : data });
+    Chart.fill(box, panels.map(({ name, unit: what, rows }) => ({
+      name, what, link, least: 220, label: `${name}: ${rows.flatMap(row => Object.keys(row.curves)).join(', ')}`,
       x: { span: link.whole, unit, text: t => number(t, 6) },
-      rows: panel.rows.map(row => ({ height: row.height, y: {}, marks: row.curves.map(line) })),
+      rows: rows.map(({ height, curves }) => ({ height, y: {}, marks: Object.entries(curves).map(line) })),
     })));
   }
 
@@ -691,12 +677,11 @@ const Charts = (() => {
 
   // What part of the axis to show: the curve, and limits that are not so far that the curve would shrink to nothing.
   function window_(seen, bounds) {
-    let [low, high] = seen || [-1, 1];
-    const reach = Math.max(high - low, 1e-9), room = 0.07 * (high - low) || Math.max(0.05 * Math.abs(high), 0.01);
-    if (bounds[0] !== null && low - bounds[0] < 1.3 * reach) low = Math.min(low, bounds[0]);
-    if (bounds[1] !== null && bounds[1] - high < 1.3 * reach) high = Math.max(high, bounds[1]);
-    const written = Math.max(room, 0.2 * (high - low)); // for the words that say where a limit outside lies
-    return [low - (bounds[0] !== null && bounds[0] < low ? written : room), high + (bounds[1] !== null && bounds[1] > high ? written : room)];
+    const ends = seen || [-1, 1], reach = ends[1] - ends[0], room = 0.07 * reach || Math.max(0.05 * Math.abs(ends[1]), 0.01);
+    const outside = (x, side) => bounds[side] === null ? 0 : (2 * side - 1) * (bounds[side] - x); // how far a limit is beyond x
+    const shown = ends.map((x, side) => outside(x, side) > 0 && outside(x, side) < 1.3 * Math.max(reach, 1e-9) ? bounds[side] : x);
+    const written = Math.max(room, 0.2 * (shown[1] - shown[0])); // for the words that say where a limit outside lies
+    return shown.map((x, side) => x + (2 * side - 1) * (outside(x, side) > 0 ? written : room));
   }
 
   // How the search went: the best so far, and the share of candidates that kept every limit.
@@ -729,15 +714,14 @@ const Charts = (() => {
   function pareto(box, designs) {
     const said = design => [`condition number ${number(design.condition)}`, ...GOALS.filter(([key]) => finite(design[key]))
       .map(([key, words, unit, factor]) => `${words} ${number(factor * design[key], 3)} ${unit}`)].join(', ');
-    const shown = GOALS.filter(([key]) => designs.some(design => finite(design[key]) && finite(design.condition)));
-    Chart.fill(box, shown.map(([key, words, unit, factor]) => {
+    Chart.fill(box, GOALS.flatMap(([key, words, unit, factor]) => {
       const points = designs.filter(design => finite(design[key]) && finite(design.condition))
         .map(design => ({ x: factor * design[key], y: design.condition, chosen: design.chosen, words: said(design) }));
-      return {
+      return points.length ? [{
         name: 'condition number', what: `over ${words}`, both: true, span: true, least: 240,
         x: { span: roomy(range(points.map(p => p.x)), 0.08), label: `${words}, ${unit}`, count: 5 },
         rows: [{ height: 190, y: { span: roomy(range(points.map(p => p.y)), 0.08) }, marks: [{ kind: 'dots', name: 'designs', points }] }],
-      };
+      }] : [];
     }));
   }
 
@@ -781,8 +765,8 @@ const Charts = (() => {
     box.charts = entry.joints.flatMap(joint => {
       const k = robot.joints.indexOf(joint.joint), unit = robot.torque_units[k] ?? 'N m', kind = robot.units[k] ?? 'rad';
       html('h4', '', joint.joint, box);
-      const row = html('div', 'trio', null, box);
-      return [histogram(joint, unit), lags(joint, entry.lag_s), velocity(joint, unit, kind)].map(spec => Chart.create(row, { left: 46, ...spec }));
+      const row = html('div', 'trio', null, box), specs = [histogram(joint, unit), lags(joint, entry.lag_s), velocity(joint, unit, kind)];
+      return specs.map(({ y, marks, ...spec }) => Chart.create(row, { left: 46, ...spec, rows: [{ height: 96, y, marks }] }));
     });
     Chart.redraw(box);
   }
@@ -793,22 +777,20 @@ const Charts = (() => {
     const xs = edges.length ? Array.from({ length: 80 }, (_, k) => edges[0] + k / 79 * (edges.at(-1) - edges[0])) : [];
     const bars = { kind: 'bars', name: 'residuals', edges, x: counts.map((_, k) => (edges[k] + edges[k + 1]) / 2), values: { y: counts } };
     return {
-      name: 'how often', label: `${joint}: histogram of residuals`, empty: 'nothing is left', x: { span: edges.length ? [edges[0], edges.at(-1)] : null, label: `residual, ${unit}`, count: 4 },
-      rows: [{
-        height: 96, y: edges.length ? { span: [0, 1.08 * Math.max(finite(normal(0)) ? normal(0) : 1, ...counts)] } : {},
-        marks: edges.length ? [bars, { kind: 'line', name: 'normal', css: 'normal', x: xs, values: { y: xs.map(normal) } }] : [],
-      }],
+      name: 'how often', label: `${joint}: histogram of residuals`, empty: 'nothing is left',
+      x: { span: edges.length ? [edges[0], edges.at(-1)] : null, label: `residual, ${unit}`, count: 4 },
+      y: edges.length ? { span: [0, 1.08 * Math.max(finite(normal(0)) ? normal(0) : 1, ...counts)] } : {},
+      marks: edges.length ? [bars, { kind: 'line', name: 'normal', css: 'normal', x: xs, values: { y: xs.map(normal) } }] : [],
     };
   }
 
   function lags({ joint, autocorrelation: { values, bound } }, lag) {
-    const step = lag ?? 1, seen = range([...values, -bound, bound]) || [-1, 1];
+    const step = lag ?? 1, seen = range([...values, -bound, bound]) || [-1, 1], x = values.map((_, k) => step * (k + 1));
     return {
-      name: 'correlation', label: `${joint}: autocorrelation of residuals`, x: { span: [0, step * (values.length + 1)], label: lag ? 'lag, s' : 'lag, samples', count: 4 },
-      rows: [{
-        height: 96, y: { span: [Math.min(-0.1, 1.1 * seen[0]), Math.max(0.2, 1.1 * seen[1])] },
-        marks: [{ kind: 'rule', y: 0, css: 'axis' }, { kind: 'rule', y: bound }, { kind: 'rule', y: -bound }, { kind: 'stems', name: 'correlation', x: values.map((_, k) => step * (k + 1)), values: { y: values }, from: 0 }],
-      }],
+      name: 'correlation', label: `${joint}: autocorrelation of residuals`,
+      x: { span: [0, step * (values.length + 1)], label: lag ? 'lag, s' : 'lag, samples', count: 4 },
+      y: { span: [Math.min(-0.1, 1.1 * seen[0]), Math.max(0.2, 1.1 * seen[1])] },
+      marks: [AXIS, ...[bound, -bound].map(y => ({ kind: 'rule', y })), { kind: 'stems', name: 'correlation', x, values: { y: values }, from: 0 }],
     };
   }
 
@@ -816,12 +798,11 @@ const Charts = (() => {
     const turn = kind === 'rad' ? 180 / Math.PI : 1, x = v.map(value => turn * value);
     const spread = mean.map((m, k) => Math.sqrt(Math.max(0, rms[k] ** 2 - m ** 2))), ends = [1, -1].map(s => mean.map((m, k) => m + s * spread[k]));
     const seen = range(ends.flat()), reach = 1.1 * Math.max(...(seen || [1]).map(Math.abs)) || 1, across = range(x), still = !seen || !(across && across[1] > across[0]);
+    const drawn = [AXIS, { kind: 'band', name: 'spread', x, values: { low: ends[1], high: ends[0] } }, { kind: 'line', name: 'mean', x, values: { y: mean } }];
     return {
-      name: 'mean and spread', what: unit, label: `${joint}: residuals over velocity`, empty: 'the joint stands still', x: { span: across, label: `velocity, ${kind === 'rad' ? '°' : kind}/s`, count: 4 },
-      rows: [{
-        height: 96, y: still ? {} : { span: [-reach, reach] },
-        marks: still ? [] : [{ kind: 'rule', y: 0, css: 'axis' }, { kind: 'band', name: 'spread', x, values: { low: ends[1], high: ends[0] } }, { kind: 'line', name: 'mean', x, values: { y: mean } }],
-      }],
+      name: 'mean and spread', what: unit, label: `${joint}: residuals over velocity`, empty: 'the joint stands still',
+      x: { span: across, label: `velocity, ${kind === 'rad' ? '°' : kind}/s`, count: 4 },
+      y: still ? {} : { span: [-reach, reach] }, marks: still ? [] : drawn,
     };
   }
 

@@ -233,53 +233,35 @@ const Zones = (() => {
   const BOX_EDGES = [[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 7], [7, 4], [0, 4], [1, 5], [2, 6], [3, 7]];
   const BOX_FACES = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 5, 4], [2, 3, 7, 6], [1, 2, 6, 5], [3, 0, 4, 7]];
 
-  // Half the size of the box around each bounded kind, its wires and its faces, in the zone's own frame.
+  const CIRCLES = [([x, y]) => [x, y, 0], ([x, y]) => [x, 0, y], ([x, y]) => [0, x, y]].map(ring => RING.map(ring));
+  const ENDS = [-1, 1].map(z => RING.map(([x, y]) => [x, y, z])), SIDES = [0, 6, 12, 18, 24, 30, 36, 42].map(k => ENDS.map(ring => ring[k]));
+
+  // Wires and faces of each bounded kind in the box from -1 to 1, and half the size of the box around a zone.
   const KINDS = {
-    box: {
-      half: ([a, b, c]) => [a, b, c],
-      wires: half => BOX_EDGES.map(edge => edge.map(k => scaled(SIGNS[k], half))),
-      faces: half => BOX_FACES.map(face => face.map(k => scaled(SIGNS[k], half))),
-    },
-    sphere: {
-      half: ([a]) => [a, a, a],
-      wires: half => [([x, y]) => [x, y, 0], ([x, y]) => [x, 0, y], ([x, y]) => [0, x, y]].map(ring => RING.map(p => scaled(ring(p), half))),
-      faces: half => KINDS.sphere.wires(half).slice(0, 1),
-    },
-    cylinder: {
-      half: ([a, b]) => [a, a, b],
-      wires(half) {
-        const rings = KINDS.cylinder.faces(half);
-        return [...rings, ...[0, 6, 12, 18, 24, 30, 36, 42].map(k => rings.map(ring => ring[k]))];
-      },
-      faces: half => [-1, 1].map(z => RING.map(([x, y]) => scaled([x, y, z], half))),
-    },
+    box: { half: size => size, wires: BOX_EDGES.map(edge => edge.map(k => SIGNS[k])), faces: BOX_FACES.map(face => face.map(k => SIGNS[k])) },
+    sphere: { half: ([a]) => [a, a, a], wires: CIRCLES, faces: [CIRCLES[0]] },
+    cylinder: { half: ([a, b]) => [a, a, b], wires: [...ENDS, ...SIDES], faces: ENDS },
   };
-
-  function scaled(p, half) {
-    return p.map((x, k) => x * half[k]);
-  }
-
-  function place(T, p) {
-    return T.slice(0, 3).map(row => dot(row, p) + row[3]);
-  }
 
   function kind(zone) {
     return Object.hasOwn(KINDS, zone.kind) ? KINDS[zone.kind] : KINDS.box;
   }
 
-  function extent(zone) {
-    return kind(zone).half([0, 1, 2].map(k => (zone.size || [])[k] || 0));
+  // Points of the box from -1 to 1, where a zone has them.
+  function placed(zone, points) {
+    const half = kind(zone).half([0, 1, 2].map(k => (zone.size || [])[k] || 0));
+    return points.map(p => p.map((x, k) => x * half[k])).map(p => zone.T.slice(0, 3).map(row => dot(row, p) + row[3]));
   }
 
   // Points that span a bounded zone: of its box, or of the box around it.
   function corners(zone) {
-    return SIGNS.map(sign => place(zone.T, scaled(sign, extent(zone))));
+    return placed(zone, SIGNS);
   }
 
   // The wires or faces of a zone in base coordinates. A half-space has no end: show the patch of its plane beside the
   // robot, in the plane's axes nearest to ours.
   function parts(zone, { camera: { target, radius } }, key) {
-    if (zone.kind !== 'half-space') return kind(zone)[key](extent(zone)).map(points => points.map(p => place(zone.T, p)));
+    if (zone.kind !== 'half-space') return kind(zone)[key].map(points => placed(zone, points));
     const [u, v, normal, at] = [0, 1, 2, 3].map(m => [0, 1, 2].map(k => zone.T[k][m])), r = 0.95 * radius;
     const middle = along(target, -dot(normal, minus(target, at)), normal);
     const on = (s, t) => along(along(middle, r * s, u), r * t, v);
@@ -354,21 +336,27 @@ const Zones = (() => {
     });
   }
 
-  // Names of zones at their highest edge, none on top of another.
+  // Names of zones at their highest edge.
   function labels({ context, view, scene, colors }) {
-    const taken = [];
+    const taken = [], held = (x, room, most) => Math.min(most - room, Math.max(room, x));
     for (const zone of scene.zones) {
       const points = zone.kind === 'half-space' ? parts(zone, scene, 'faces')[0] : corners(zone);
       const shown = points.map(p => Camera.toEye(view, p)).filter(e => e[2] > view.near).map(e => Camera.toScreen(view, e));
       if (!shown.length) continue;
-      const top = shown.reduce((best, p) => p[1] < best[1] ? p : best);
-      const name = String(zone.name ?? '').slice(0, 30), half = 3.4 * name.length + 4;
-      const x = Math.min(view.width - half, Math.max(half, top[0]));
-      let y = Math.min(view.height - 12, Math.max(12, top[1] - 9));
-      while (taken.some(([p, q, h]) => Math.abs(p - x) < h + half && Math.abs(q - y) < 15) && y < view.height - 12) y += 15;
-      taken.push([x, y, half]);
-      text(context, name, [x, y], tint(zone, colors), colors.back);
+      const top = shown.reduce((best, p) => p[1] < best[1] ? p : best), name = String(zone.name ?? '').slice(0, 30);
+      const wide = context.measureText(name).width, left = held(top[0], wide / 2 + 4, view.width) - wide / 2;
+      text(context, name, free([left], held(top[1] - 9, 12, view.height), wide, taken, view.width), tint(zone, colors), colors.back);
     }
+  }
+
+  // The nearest place for words off those that are taken: at one of some left ends, on this height, higher or lower.
+  function free(lefts, y, wide, taken, width) {
+    const heights = Array.from({ length: 12 }, (_, step) => y + (step % 2 ? 1 : -1) * 15 * Math.ceil(step / 2));
+    const places = heights.flatMap(at => lefts.filter(left => left > 2 && left + wide < width - 2).map(left => [left, at]));
+    const off = ([left, at]) => taken.every(([x, y, w]) => left > x + w + 3 || left + wide < x - 3 || Math.abs(at - y) > 15);
+    const [left, at] = places.find(off) ?? [lefts[0], y];
+    taken.push([left, at, wide]);
+    return [left + wide / 2, at];
   }
 
   // Words around a place, with a halo that parts them from what is behind.
@@ -390,7 +378,7 @@ const Zones = (() => {
     return path;
   }
 
-  return { corners, faces, edges, line, floor, axes, labels, text, stroke, outline };
+  return { corners, faces, edges, line, floor, axes, labels, free, text, stroke, outline };
 })();
 
 // The robot in its cell: floor, zones, capsules, the tool's path, what is inside. The picture of one moment.
@@ -505,30 +493,18 @@ const Scene = (() => {
     return Raster.ellipsoid({ c: Camera.toEye(view, center), axes: axes.map(turned), half, color });
   }
 
-  // Each link's name beside its centre of mass, where no other name is; a thin line leads to one that had to go far.
+  // Each link's name beside its centre of mass; a thin line leads to one that had to go far.
   function names({ context, view, colors }, found) {
     const taken = [];
     for (const body of found) {
       const e = Camera.toEye(view, body.center), words = body.name.length > 24 ? `${body.name.slice(0, 23)}…` : body.name;
       if (!(e[2] > view.near)) continue;
       const [x, y] = Camera.toScreen(view, e), wide = context.measureText(words).width;
-      const [left, base] = free(x, y, wide, taken, view.width), from = [x < left ? left - 2 : left + wide + 2, base - 4];
-      taken.push([left, base - 12, left + wide, base + 3]);
-      if (Math.abs(base - y) > 20) Zones.stroke(context, Zones.outline([[x, y], from]), { color: colors.text, width: 1, alpha: 0.5 });
-      Zones.text(context, words, [left + wide / 2, base - 4], colors.text, colors.back);
+      const at = Zones.free([x + 8, x - 8 - wide], y - 10, wide, taken, view.width), end = wide / 2 + 2;
+      const leader = Zones.outline([[x, y], [at[0] + (x < at[0] ? -end : end), at[1]]]);
+      if (Math.abs(at[1] + 4 - y) > 20) Zones.stroke(context, leader, { color: colors.text, width: 1, alpha: 0.5 });
+      Zones.text(context, words, at, colors.text, colors.back);
     }
-  }
-
-  // The nearest place for words: right or left of a point, higher or lower, off those that are taken.
-  function free(x, y, wide, taken, width) {
-    for (let step = 0; step < 12; step++) {
-      const base = y - 6 + (step % 2 ? 1 : -1) * 15 * Math.ceil(step / 2);
-      for (const left of [x + 8, x - 8 - wide]) {
-        const fits = left > 2 && left + wide < width - 2;
-        if (fits && taken.every(([a, b, c, d]) => left > c + 3 || left + wide < a - 3 || base - 12 > d || base + 3 < b)) return [left, base];
-      }
-    }
-    return [x + 6, y - 6];
   }
 
   // The frame before time t, and the share of the way to the next that is done.
