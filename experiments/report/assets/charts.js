@@ -1,7 +1,7 @@
 // Charts: elements and numbers, then one engine that draws any chart, zooms and pans it by mouse, touch and keys,
 // reads its values at a point, and gives its data (CSV) and picture (SVG). Text only ever enters as text nodes.
 const Svg = (() => {
-  const SPACE = 'http://www.w3.org/2000/svg';
+  const SPACE = 'http://www.w3.org/2000/svg', finite = x => typeof x === 'number' && isFinite(x);
 
   function make(name, attributes, parent) {
     const element = set(document.createElementNS(SPACE, name), attributes);
@@ -43,10 +43,6 @@ const Svg = (() => {
     return `${digit}·10${raised}`.replace('-', '−');
   }
 
-  function finite(x) {
-    return typeof x === 'number' && isFinite(x);
-  }
-
   function ticks(from, to, count) {
     const rough = (to - from) / count;
     if (!(rough > 0) || !isFinite(rough)) return [from];
@@ -71,8 +67,8 @@ const Svg = (() => {
   }
 
   function range(values) {
-    const known = values.filter(finite), least = (a, b) => Math.min(a, b), most = (a, b) => Math.max(a, b);
-    return known.length ? [known.reduce(least), known.reduce(most)] : null;
+    const known = values.filter(finite);
+    return known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : null;
   }
 
   // The range, with some room at its ends; never empty.
@@ -216,10 +212,8 @@ const Marks = (() => {
       const held = x => Math.min(Math.max(x, from), to);
       rows.forEach(({ value, low, high, taken, after }, k) => {
         if (!finite(value)) return;
-        const place = make('g', { class: taken ? 'entry taken' : 'entry' }, g), y = sy(k);
-        if (finite(low) && finite(high)) {
-          make('line', { x1: sx(held(low)), x2: sx(held(high)), y1: y, y2: y, class: 'whisker' }, place);
-        }
+        const place = make('g', { class: taken ? 'entry taken' : 'entry' }, g), y = sy(k), known = finite(low) && finite(high);
+        if (known) make('line', { x1: sx(held(low)), x2: sx(held(high)), y1: y, y2: y, class: 'whisker' }, place);
         const far = value < from ? '◂' : value > to ? '▸' : '';
         if (far) Svg.text(place, far, sx(held(value)), y + 4, 'far', 'middle');
         else make('circle', { cx: sx(value), cy: y, r: taken ? 5 : 4, class: 'dot' }, place);
@@ -399,7 +393,7 @@ const Chart = (() => {
   // --- reading values
 
   function read(chart, x, y = null) {
-    const { rows, now, cursor, spec, to, sx } = chart;
+    const { rows, now, cursor, spec, sx } = chart;
     now.replaceChildren();
     cursor.setAttribute('visibility', x === null || spec.both ? 'hidden' : 'visible');
     if (x === null) return;
@@ -458,12 +452,8 @@ const Chart = (() => {
     show(chart, moved(shown, share), moved(tall, up));
   }
 
-  function all(chart) {
-    show(chart, chart.group.whole, [0, 1]);
-  }
-
   const ACTIONS = {
-    in: chart => zoom(chart, 0.5), out: chart => zoom(chart, 2), all,
+    in: chart => zoom(chart, 0.5), out: chart => zoom(chart, 2), all: chart => show(chart, chart.group.whole, [0, 1]),
     back: chart => pan(chart, -0.5), on: chart => pan(chart, 0.5),
   };
 
@@ -488,7 +478,7 @@ const Chart = (() => {
     let begun = null;
     svg.addEventListener('pointerleave', () => begun || readAll(group, null));
     Gestures.attach(svg, {
-      near: 0.5, all: () => all(chart), quit: () => readAll(group, null), hover: readHere,
+      near: 0.5, all: () => ACTIONS.all(chart), quit: () => readAll(group, null), hover: readHere,
       press(event) {
         begun = { ...where(chart, event), shown: [...group.shown], tall: [...chart.tall], moved: false, pans: zoomed(chart) };
       },
@@ -649,7 +639,7 @@ const Charts = (() => {
     const drawn = axis(range(values)), inside = x => x !== null && x >= drawn[0] && x <= drawn[1];
     return {
       ...more, name: robot.joints[j] ?? `joint ${j + 1}`, what: `${words}, ${unit}`, left: 46, right: 6, label: `${robot.joints[j] ?? ''} ${words}`,
-      note: share === null ? null : { words: percent(share), css: share > 1 ? 'use over' : 'use', title: 'largest share of the limit that is used' },
+      note: share === null ? null : { words: `${number(100 * share, share < 0.1 ? 2 : 3)} %`, css: share > 1 ? 'use over' : 'use', title: 'largest share of the limit that is used' },
       x: { span: more.link.whole, unit: 's', text: t => number(t, 4) },
       rows: [{
         height: 94, y: { span: axis },
@@ -662,10 +652,6 @@ const Charts = (() => {
           : [{ words: `${side ? '↑' : '↓'} limit ${number(x, 3)}`, share: side ? 0 : 1, css: 'beyond' }]),
       }],
     };
-  }
-
-  function percent(x) {
-    return `${number(100 * x, Math.abs(x) < 0.1 ? 2 : 3)} %`;
   }
 
   // The share of its limits that a curve uses: 1 at the limit.
@@ -692,7 +678,8 @@ const Charts = (() => {
     const link = Chart.group([first, last > first ? last : first * 10].map(Math.log10));
     const stages = good.filter((row, k) => k && row.stage && row.stage !== good[k - 1].stage);
     const rules = named => stages.map(row => ({ kind: 'rule', x: row.evaluations, css: 'stage', words: named ? String(row.stage).slice(0, 24) : '' }));
-    const axis = { span: [first, last], log: true, text: count, count: 5 }, wide = span && span[0] > 0 && span[1] > 8 * span[0];
+    const short = n => n >= 1e6 ? `${number(n / 1e6)} M` : n >= 1e3 ? `${number(n / 1e3)} k` : number(n);
+    const axis = { span: [first, last], log: true, text: short, count: 5 }, wide = span && span[0] > 0 && span[1] > 8 * span[0];
     const upper = !span ? [] : wide ? [span[0] / 1.1, span[1] * (1.1 * span[1] / span[0]) ** 0.2] : roomy(span, 0.12);
     Chart.fill(box, [{
       name: 'best condition number so far', link, x: axis, empty: 'no candidate kept all limits',
@@ -702,10 +689,6 @@ const Charts = (() => {
       name: 'candidates that kept every limit', link, x: { ...axis, label: 'candidates tried (logarithmic)' },
       rows: [{ height: 74, y: { span: [0, 1.04], count: 2, text: y => `${number(100 * y)} %` }, marks: [...rules(false), { kind: 'line', name: 'share', x, values: { y: good.map(row => row.feasible_share) }, css: 'second' }] }],
     }]);
-  }
-
-  function count(x) {
-    return x >= 1e6 ? `${number(x / 1e6)} M` : x >= 1e3 ? `${number(x / 1e3)} k` : number(x);
   }
 
   // Designs that no other beats in everything, against each of three goals.
@@ -753,10 +736,8 @@ const Charts = (() => {
     const pairs = matrix.flatMap((row, i) => row.flatMap((value, j) => j < i && finite(value) ? [[Math.abs(value), value, i, j]] : []));
     if (!pairs.length) return;
     html('h3', '', 'Most correlated pairs', box);
-    const list = html('ol', '', null, box);
-    pairs.sort((a, b) => b[0] - a[0]).slice(0, 10).forEach(([, value, i, j]) => {
-      html('li', '', `${names[i]} and ${names[j]}: ${value.toFixed(2).replace('-', '−')}`, list);
-    });
+    const worst = pairs.sort((a, b) => b[0] - a[0]).slice(0, 10), words = x => x.toFixed(2).replace('-', '−');
+    html('ol', '', null, box).append(...worst.map(([, value, i, j]) => html('li', '', `${names[i]} and ${names[j]}: ${words(value)}`)));
   }
 
   // Residuals of a joint: how large, how alike from one moment to the next, and whether they follow the velocity.
@@ -775,7 +756,8 @@ const Charts = (() => {
     const total = counts.reduce((sum, n) => sum + n, 0), step = edges[1] - edges[0];
     const normal = x => total * step / (sigma * Math.sqrt(2 * Math.PI)) * Math.exp(-0.5 * (x / sigma) ** 2);
     const xs = edges.length ? Array.from({ length: 80 }, (_, k) => edges[0] + k / 79 * (edges.at(-1) - edges[0])) : [];
-    const bars = { kind: 'bars', name: 'residuals', edges, x: counts.map((_, k) => (edges[k] + edges[k + 1]) / 2), values: { y: counts } };
+    const middles = edges.slice(1).map((edge, k) => (edges[k] + edge) / 2);
+    const bars = { kind: 'bars', name: 'residuals', edges, x: middles, values: { y: counts } };
     return {
       name: 'how often', label: `${joint}: histogram of residuals`, empty: 'nothing is left',
       x: { span: edges.length ? [edges[0], edges.at(-1)] : null, label: `residual, ${unit}`, count: 4 },
@@ -885,8 +867,7 @@ const Charts = (() => {
   }
 
   function nothing(box, words) {
-    box.replaceChildren();
-    html('p', 'hint', words, box);
+    box.replaceChildren(html('p', 'hint', words));
   }
 
   return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest, recursion, eigenvalues, surprise };

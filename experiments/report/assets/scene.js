@@ -28,6 +28,8 @@ const Camera = (() => {
     Object.assign(camera, { yaw, pitch, zoom: 1, moved: [0, 0, 0], distance: null });
   }
 
+  const middle = camera => along(camera.target, 1, camera.shift);
+
   // The eye's axes in base coordinates, and where it stands: so far that all corners of the scene fit in at zoom 1,
   // in the middle of the picture.
   function pose(camera, width, height) {
@@ -62,10 +64,6 @@ const Camera = (() => {
       const d = minus(corner, middle(camera)), away = dot(d, axes.forward);
       return Math.max(distance, Math.abs(dot(d, axes.up)) / tan - away, Math.abs(dot(d, axes.right)) / (tan * camera.shape) - away);
     }, 0.5 * camera.radius);
-  }
-
-  function middle(camera) {
-    return along(camera.target, 1, camera.shift);
   }
 
   // A point in the eye's coordinates: right, up, depth.
@@ -242,20 +240,13 @@ const Zones = (() => {
     sphere: { half: ([a]) => [a, a, a], wires: CIRCLES, faces: [CIRCLES[0]] },
     cylinder: { half: ([a, b]) => [a, a, b], wires: [...ENDS, ...SIDES], faces: ENDS },
   };
+  const kind = zone => Object.hasOwn(KINDS, zone.kind) ? KINDS[zone.kind] : KINDS.box;
+  const tint = (zone, colors) => colors[zone.keep === 'in' ? 'in' : 'out'];
 
-  function kind(zone) {
-    return Object.hasOwn(KINDS, zone.kind) ? KINDS[zone.kind] : KINDS.box;
-  }
-
-  // Points of the box from -1 to 1, where a zone has them.
-  function placed(zone, points) {
+  // Points of the box from -1 to 1 where a zone has them: unless told which, its corners, or those of the box around it.
+  function placed(zone, points = SIGNS) {
     const half = kind(zone).half([0, 1, 2].map(k => (zone.size || [])[k] || 0));
     return points.map(p => p.map((x, k) => x * half[k])).map(p => zone.T.slice(0, 3).map(row => dot(row, p) + row[3]));
-  }
-
-  // Points that span a bounded zone: of its box, or of the box around it.
-  function corners(zone) {
-    return placed(zone, SIGNS);
   }
 
   // The wires or faces of a zone in base coordinates. A half-space has no end: show the patch of its plane beside the
@@ -267,10 +258,6 @@ const Zones = (() => {
     const on = (s, t) => along(along(middle, r * s, u), r * t, v);
     if (key === 'faces') return [[on(-1, -1), on(1, -1), on(1, 1), on(-1, 1)]];
     return [-1, -0.5, 0, 0.5, 1].flatMap(s => [[on(s, -1), on(s, 1)], [on(-1, s), on(1, s)]]);
-  }
-
-  function tint(zone, colors) {
-    return colors[zone.keep === 'in' ? 'in' : 'out'];
   }
 
   function faces({ context, view, scene, colors }, zone) {
@@ -340,7 +327,7 @@ const Zones = (() => {
   function labels({ context, view, scene, colors }) {
     const taken = [], held = (x, room, most) => Math.min(most - room, Math.max(room, x));
     for (const zone of scene.zones) {
-      const points = zone.kind === 'half-space' ? parts(zone, scene, 'faces')[0] : corners(zone);
+      const points = zone.kind === 'half-space' ? parts(zone, scene, 'faces')[0] : placed(zone);
       const shown = points.map(p => Camera.toEye(view, p)).filter(e => e[2] > view.near).map(e => Camera.toScreen(view, e));
       if (!shown.length) continue;
       const top = shown.reduce((best, p) => p[1] < best[1] ? p : best), name = String(zone.name ?? '').slice(0, 30);
@@ -378,7 +365,7 @@ const Zones = (() => {
     return path;
   }
 
-  return { corners, faces, edges, line, floor, axes, labels, free, text, stroke, outline };
+  return { placed, faces, edges, line, floor, axes, labels, free, text, stroke, outline };
 })();
 
 // The robot in its cell: floor, zones, capsules, the tool's path, what is inside. The picture of one moment.
@@ -391,10 +378,11 @@ const Scene = (() => {
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
   const HERE = [GRID, 0, 0, 0, 0, GRID, 0, 0, 0, 0, GRID, 0]; // the pose of what stands still
   const FONT = '600 12px system-ui, "DejaVu Sans", sans-serif';
+  const pose = T => Array.isArray(T) && T.length === 4 && T.every(row => row.length === 4 && row.every(x => typeof x === 'number'));
 
   function create(canvas, plan) {
     const scene = {
-      canvas, context: canvas.getContext('2d'), zones: plan.zones.filter(zone => numbers(zone.T)), links: plan.links || [],
+      canvas, context: canvas.getContext('2d'), zones: plan.zones.filter(zone => pose(zone.T)), links: plan.links || [],
       base: plan.base_capsules, hulls: plan.hulls || [], looks: true, camera: Camera.create(), path: [], quality: 1, cost: 0,
     };
     // one view for all runs: the picture does not jump when another is chosen
@@ -425,7 +413,7 @@ const Scene = (() => {
     const known = balls.filter(([p]) => p.every(Number.isFinite));
     const robot = [0, 1, 2].map(k => Svg.range(known.flatMap(([p, r]) => [p[k] - r, p[k] + r])));
     const across = box => Math.hypot(...box.map(([low, high]) => high - low)), room = 0.5 * across(robot); // a cell may be far larger
-    const zones = scene.zones.filter(zone => zone.kind !== 'half-space').flatMap(Zones.corners);
+    const zones = scene.zones.filter(zone => zone.kind !== 'half-space').flatMap(zone => Zones.placed(zone));
     const box = robot.map(([low, high], k) => Svg.range([low, high, ...zones.map(p => Math.min(high + room, Math.max(low - room, p[k])))]));
     const radius = 0.5 * across(box) || 1, [low, high] = [0, 1].map(side => box.map(ends => ends[side]));
     const seen = [low, high.map(x => Math.max(x, 0.32 * radius))]; // with the names of the axes
@@ -463,11 +451,8 @@ const Scene = (() => {
     if (!scene.looks) return [];
     const fixed = scene.base.filter(c => c.points).map(body => placed(view, body, HERE, BASE));
     const poses = scene.frames.time.length && hullsOf(scene).length ? rowAt(scene.frames, 'poses', t) : null;
-    if (!poses) return fixed;
-    return [...fixed, ...hullsOf(scene).flatMap((hull, k) => {
-      if (!hull) return [];
-      return [placed(view, hull, poses.slice(12 * hull.pose, 12 * hull.pose + 12), BODY[scene.order.get(scene.capsules[k].link) % 2])];
-    })];
+    const color = k => BODY[scene.order.get(scene.capsules[k].link) % 2], rows = n => poses.slice(12 * n, 12 * n + 12);
+    return [...fixed, ...(poses ? hullsOf(scene) : []).flatMap((hull, k) => hull ? [placed(view, hull, rows(hull.pose), color(k))] : [])];
   }
 
   function placed(view, { points: v, faces }, T, color) {
@@ -589,10 +574,6 @@ const Scene = (() => {
       grid: read('--grid'), text: read('--text'), back: read('--card'), shadow: read('--shadow'),
       path: read('--path'), done: read('--accent'), in: read('--keep-in'), out: read('--keep-out'),
     };
-  }
-
-  function numbers(T) {
-    return Array.isArray(T) && T.length === 4 && T.every(row => row.length === 4 && row.every(x => typeof x === 'number'));
   }
 
   return { create, show, draw };
