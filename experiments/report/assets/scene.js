@@ -466,7 +466,7 @@ const Scene = (() => {
   // Ellipsoids of the links' inertia at time t, in base coordinates.
   function inside({ links, frames }, t) {
     const row = links.length && frames.time.length ? rowAt(frames, 'ellipsoids', t) : [];
-    return links.slice(0, row.length / 12).map((link, k) => {
+    return (row.length ? links : []).map((link, k) => {
       const [center, ...axes] = [0, 3, 6, 9].map(m => row.slice(12 * k + m, 12 * k + m + 3));
       const color = link.mass_label === 'data-determined' ? KNOWN : BELIEVED;
       return { center, axes, half: link.half_axes.map(h => Math.max(h, 0.004)), name: link.link, color };
