@@ -467,9 +467,9 @@ const Scene = (() => {
   function inside({ links, frames }, t) {
     const row = links.length && frames.time.length ? rowAt(frames, 'ellipsoids', t) : [];
     return (row.length ? links : []).map((link, k) => {
-      const [center, ...axes] = [0, 3, 6, 9].map(m => row.slice(12 * k + m, 12 * k + m + 3));
+      const x = row.slice(12 * k, 12 * k + 12), axes = [0, 1, 2].map(m => [x[3 + m], x[6 + m], x[9 + m]]);
       const color = link.mass_label === 'data-determined' ? KNOWN : BELIEVED;
-      return { center, axes, half: link.half_axes.map(h => Math.max(h, 0.004)), name: link.link, color };
+      return { center: x.slice(0, 3), axes, half: link.half_axes.map(h => Math.max(h, 0.004)), name: link.link, color };
     });
   }
 
