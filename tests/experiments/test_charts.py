@@ -273,7 +273,8 @@ def with_meshes(plan, robot):
 
 INK = """(context => {
   const { data, width } = context.getImageData(0, 0, context.canvas.width, context.canvas.height), at = [];
-  for (let k = 0; k < data.length; k += 4) if (data[k] > data[k + 1] + 10 && data[k + 2] > data[k + 1] + 20) at.push(k / 4);
+  const violet = k => data[k] > data[k + 1] + 10 && data[k + 2] > data[k + 1] + 20;
+  for (let k = 0; k < data.length; k += 4) if (violet(k)) at.push(k / 4);
   const span = values => Math.max(...values) - Math.min(...values);
   return [span(at.map(k => k % width)), span(at.map(k => Math.floor(k / width)))];
 })(document.getElementById('scene').getContext('2d'))"""

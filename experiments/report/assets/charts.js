@@ -1,5 +1,6 @@
-// Charts: elements, numbers and gestures (which the robot's picture shares), then one engine that draws any chart, zooms and
-// pans it by mouse, touch and keys, reads its values at a point, and gives its data (CSV) and picture (SVG). Text only ever enters as text nodes.
+// Charts: elements, numbers and gestures (which the robot's picture shares), then one engine that draws any chart, zooms
+// and pans it by mouse, touch and keys, reads its values at a point, and gives its data (CSV) and picture (SVG).
+// Text only ever enters as text nodes.
 const Svg = (() => {
   const SPACE = 'http://www.w3.org/2000/svg', finite = x => typeof x === 'number' && isFinite(x);
 
