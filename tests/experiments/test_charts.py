@@ -199,6 +199,22 @@ def test_names_in_saved_data_are_no_formulas(browser, tmp_path):
     opened.close()
 
 
+def test_keys_step_through_a_histogram_with_an_edge_missing(browser, tmp_path):
+    """The example's lists are cut short: it has as many counts as edges."""
+    path = tmp_path / "report.html"
+    path.write_text(report_page(example_reports()["complete"]), encoding="utf-8")
+    page = Page(browser, path.as_uri())
+    page.run("[...document.querySelectorAll('details')].forEach(part => part.open = true)")
+    page.place('[data-chart="residuals"] svg[role=img]')
+    page.run("document.querySelector('[data-chart=residuals] svg[role=img]').focus()")
+    for _ in range(2):
+        page.key("ArrowLeft")
+    words = page.run("document.querySelector('[data-chart=residuals] .now').textContent")
+    assert re.match(f"[{html.MINUS}0-9]", words)
+    assert page.said() == []
+    page.close()
+
+
 @pytest.mark.parametrize("meshes", [False, True])
 def test_the_robot_turns_moves_and_zooms(browser, plan, tmp_path, meshes):
     robot, path = load("iiwa"), tmp_path / "plan.html"
@@ -253,6 +269,35 @@ def with_meshes(plan, robot):
     poses = np.concatenate([turns, ends[..., None]], axis=-1).reshape(len(ends), -1)
     runs = [run | {"frames": run["frames"] | {"poses": poses.tolist()}}, *plan["runs"][1:]]
     return plan | {"hulls": hulls, "runs": runs}
+
+
+INK = """(context => {
+  const { data, width } = context.getImageData(0, 0, context.canvas.width, context.canvas.height), at = [];
+  const violet = k => data[k] > data[k + 1] + 10 && data[k + 2] > data[k + 1] + 20;
+  for (let k = 0; k < data.length; k += 4) if (violet(k)) at.push(k / 4);
+  const span = values => Math.max(...values) - Math.min(...values);
+  return [span(at.map(k => k % width)), span(at.map(k => Math.floor(k / width)))];
+})(document.getElementById('scene').getContext('2d'))"""
+
+
+@pytest.mark.parametrize("upright", [True, False])
+def test_inertia_is_drawn_along_its_axes(browser, tmp_path, upright):
+    """The columns of the matrix that a frame holds are the ellipsoid's axes."""
+    data = example_reports()["complete"]
+    turn = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    row = np.concatenate([[0, 0, 0.5], (turn if upright else turn.T).ravel()]) * html.GRID
+    link = {**data["bodies"]["links"][0], "half_axes": [0.4, 0.05, 0.05], "mass_label": "prior-dominated"}
+    frames = {"time": [0, 1], "capsules": [[], []], "tool": [[0, 0, 0]] * 2, "ellipsoids": [row.tolist()] * 2}
+    data["bodies"] |= {"base_capsules": [], "capsules": [], "hulls": [], "links": [link], "frames": frames}
+    path = tmp_path / "report.html"
+    path.write_text(report_page(data), encoding="utf-8")
+    page = Page(browser, path.as_uri())
+    page.place("#scene")
+    page.run("document.querySelector('[data-view=front]').click()")
+    wide, tall = page.run(INK)
+    assert (tall > 4 * wide) if upright else (wide > 4 * tall)
+    assert page.said() == []
+    page.close()
 
 
 NAMES = r"\b(?:[XYZ]{2}|M[XYZ]|F[vcs]\w*|Ia|off)\d"

@@ -1,12 +1,17 @@
-// Charts: elements and numbers, then one engine that draws any chart, zooms and pans it by mouse, touch and keys,
-// reads its values at a point, and gives its data (CSV) and picture (SVG). Text only ever enters as text nodes.
+// Charts: elements, numbers and gestures (which the robot's picture shares), then one engine that draws any chart, zooms
+// and pans it by mouse, touch and keys, reads its values at a point, and gives its data (CSV) and picture (SVG).
+// Text only ever enters as text nodes.
 const Svg = (() => {
-  const SPACE = 'http://www.w3.org/2000/svg';
+  const SPACE = 'http://www.w3.org/2000/svg', finite = x => typeof x === 'number' && isFinite(x);
 
   function make(name, attributes, parent) {
-    const element = document.createElementNS(SPACE, name);
-    for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
+    const element = set(document.createElementNS(SPACE, name), attributes);
     if (parent) parent.appendChild(element);
+    return element;
+  }
+
+  function set(element, attributes) {
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;
   }
 
@@ -24,6 +29,12 @@ const Svg = (() => {
     return element;
   }
 
+  function button(words, label, act, parent, className) {
+    const element = set(html('button', className, words, parent), { type: 'button', 'aria-label': label });
+    element.addEventListener('click', act);
+    return element;
+  }
+
   function number(x, digits = 4) {
     if (!finite(x)) return '–';
     const size = Math.abs(x);
@@ -31,10 +42,6 @@ const Svg = (() => {
     const [digit, power] = Number(x.toPrecision(Math.min(3, digits))).toExponential().split('e');
     const raised = power.replace('+', '').replace(/./g, c => '⁰¹²³⁴⁵⁶⁷⁸⁹'['0123456789'.indexOf(c)] ?? '⁻');
     return `${digit}·10${raised}`.replace('-', '−');
-  }
-
-  function finite(x) {
-    return typeof x === 'number' && isFinite(x);
   }
 
   function ticks(from, to, count) {
@@ -48,32 +55,21 @@ const Svg = (() => {
   }
 
   function multiples(from, to, step) {
-    const found = [];
-    for (let k = Math.ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; k++) {
-      found.push(Number((k * step).toPrecision(12)));
-    }
-    return found;
+    const first = Math.ceil(from / step - 1e-9), count = Math.floor(to / step + 1e-9) - first + 1;
+    return Array.from({ length: count }, (_, k) => Number(((first + k) * step).toPrecision(12)));
   }
 
   function logTicks(from, to, count) {
     const decades = Math.log10(to / from);
     if (decades < 0.7) return ticks(from, to, count);
-    const every = Math.ceil(decades / count), found = [];
-    for (let p = Math.floor(Math.log10(from)); p <= Math.ceil(Math.log10(to)); p++) {
-      if (p % every) continue;
-      for (const k of decades < 2 ? [1, 2, 5] : [1]) found.push(k * Math.pow(10, p));
-    }
+    const every = Math.ceil(decades / count), powers = multiples(Math.floor(Math.log10(from)), Math.ceil(Math.log10(to)), every);
+    const found = powers.flatMap(p => (decades < 2 ? [1, 2, 5] : [1]).map(k => k * Math.pow(10, p)));
     return found.filter(x => x >= from * 0.999 && x <= to * 1.001);
   }
 
   function range(values) {
-    let low = Infinity, high = -Infinity;
-    for (const x of values) {
-      if (!finite(x)) continue;
-      if (x < low) low = x;
-      if (x > high) high = x;
-    }
-    return low <= high ? [low, high] : null;
+    const known = values.filter(finite);
+    return known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : null;
   }
 
   // The range, with some room at its ends; never empty.
@@ -82,7 +78,57 @@ const Svg = (() => {
     return [low - room, high + room];
   }
 
-  return { make, html, text, number, finite, ticks, logTicks, range, roomy };
+  return { make, set, html, text, button, number, finite, ticks, logTicks, range, roomy };
+})();
+
+// How a picture is used: by mouse and fingers, wheel and keys. The wheel zooms with Ctrl, or once the picture was clicked;
+// + and - zoom, 0 and Home show all.
+const Gestures = (() => {
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+  // acts: press(event), drag(event, x, y) with the way since the last event, lift(event, how many fingers are left),
+  // hover(event), zoom(factor, at: where, unless by keys), move(x, y) by two fingers, all(), quit(),
+  // arrow(right, up, shift) which says whether that means anything; near: the factor of the key +.
+  function attach(element, acts) {
+    const fingers = new Map(), near = () => acts.zoom(acts.near), far = () => acts.zoom(1 / acts.near);
+    const keys = { '+': near, '=': near, '-': far, 0: acts.all, Home: acts.all, Escape: acts.quit };
+    element.addEventListener('pointerdown', event => {
+      element.setPointerCapture(event.pointerId);
+      fingers.set(event.pointerId, event);
+      acts.press(event);
+    });
+    element.addEventListener('pointermove', event => {
+      const before = fingers.get(event.pointerId), other = [...fingers.values()].find(one => one.pointerId !== event.pointerId);
+      if (!before) return acts.hover?.(event);
+      const x = event.clientX - before.clientX, y = event.clientY - before.clientY;
+      fingers.set(event.pointerId, event);
+      if (!other) return acts.drag(event, x, y);
+      const apart = one => Math.max(10, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
+      const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+      acts.zoom(apart(before) / apart(event), middle);
+      acts.move(x / 2, y / 2);
+    });
+    ['pointerup', 'pointercancel'].forEach(name => element.addEventListener(name, event => {
+      fingers.delete(event.pointerId);
+      acts.lift(event, fingers.size);
+    }));
+    element.addEventListener('dblclick', acts.all);
+    element.addEventListener('wheel', event => {
+      if (!event.ctrlKey && document.activeElement !== element) return;
+      event.preventDefault();
+      acts.zoom(Math.exp(0.0015 * event.deltaY), event);
+    }, { passive: false });
+    element.addEventListener('keydown', event => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      const arrow = ARROWS[event.key], act = keys[event.key];
+      if (arrow ? !acts.arrow(...arrow, event.shiftKey) : !act) return;
+      act?.();
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  return { attach };
 })();
 
 // What can stand in a chart. Each kind draws itself, says how far it reaches and what it is at a place, and lists its data.
@@ -148,7 +194,7 @@ const Marks = (() => {
       for (const { x, y, chosen } of mark.points) {
         if (!finite(x) || !finite(y)) continue;
         if (chosen) make('circle', { cx: sx(x), cy: sy(y), r: 8, class: 'ring' }, g);
-        make('circle', { cx: sx(x), cy: sy(y), r: mark.r ?? 4, class: chosen ? 'dot chosen' : 'dot' }, g);
+        make('circle', { cx: sx(x), cy: sy(y), r: 4, class: chosen ? 'dot chosen' : 'dot' }, g);
       }
     },
     read(mark, x, y, sx, sy) {
@@ -167,10 +213,8 @@ const Marks = (() => {
       const held = x => Math.min(Math.max(x, from), to);
       rows.forEach(({ value, low, high, taken, after }, k) => {
         if (!finite(value)) return;
-        const place = make('g', { class: taken ? 'entry taken' : 'entry' }, g), y = sy(k);
-        if (finite(low) && finite(high)) {
-          make('line', { x1: sx(held(low)), x2: sx(held(high)), y1: y, y2: y, class: 'whisker' }, place);
-        }
+        const place = make('g', { class: taken ? 'entry taken' : 'entry' }, g), y = sy(k), known = finite(low) && finite(high);
+        if (known) make('line', { x1: sx(held(low)), x2: sx(held(high)), y1: y, y2: y, class: 'whisker' }, place);
         const far = value < from ? '◂' : value > to ? '▸' : '';
         if (far) Svg.text(place, far, sx(held(value)), y + 4, 'far', 'middle');
         else make('circle', { cx: sx(value), cy: y, r: taken ? 5 : 4, class: 'dot' }, place);
@@ -287,8 +331,7 @@ const Chart = (() => {
     const right = width - (spec.right ?? RIGHT), bottom = spec.x.label ? 34 : 20;
     const tall = row => typeof row.height === 'function' ? row.height(right - left) : row.height;
     const height = top + bottom + spec.rows.reduce((sum, row) => sum + tall(row) + GAP, -GAP);
-    for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) svg.setAttribute(key, value);
-    svg.replaceChildren();
+    Svg.set(svg, { viewBox: `0 0 ${width} ${height}`, width, height }).replaceChildren();
     const inner = u => left + (u - shown[0]) / (shown[1] - shown[0]) * (right - left);
     Object.assign(chart, { left, right, top, bottom: height - bottom, width, sx: x => inner(chart.to(x)) });
     let at = top;
@@ -333,12 +376,10 @@ const Chart = (() => {
     const auto = (axis, a, b, count) => (axis.log ? Svg.logTicks : Svg.ticks)(a, b, count).map(at => [at, (axis.text ?? number)(at)]);
     const apart = (list, scale) => list.length < 2 || Math.abs(scale(list[1][0]) - scale(list[0][0])) >= 7;
     const ys = row.y.ticks ? given(row.y, low, high) : auto(row.y, low, high, row.y.count ?? (bottom - top > 70 ? 4 : 3));
-    if (apart(ys, sy)) {
-      ys.forEach(([y, words, css]) => {
-        if (!row.y.ticks) make('line', { x1: left, x2: right, y1: sy(y), y2: sy(y), class: 'grid' }, svg);
-        text(svg, words, left - 5, sy(y) + 3.5, css ?? 'tick', 'end');
-      });
-    }
+    (apart(ys, sy) ? ys : []).forEach(([y, words, css]) => {
+      if (!row.y.ticks) make('line', { x1: left, x2: right, y1: sy(y), y2: sy(y), class: 'grid' }, svg);
+      text(svg, words, left - 5, sy(y) + 3.5, css ?? 'tick', 'end');
+    });
     const xs = spec.x.ticks ? given(spec.x, from, to) : auto(spec.x, from, to, spec.x.count ?? (right - left > 360 ? 6 : 4));
     make('line', { x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis' }, svg);
     (apart(xs, sx) ? xs : []).forEach(([x, words], k) => {
@@ -348,13 +389,12 @@ const Chart = (() => {
       if (!spec.x.rotate) return text(svg, words + (k || !spec.x.unit ? '' : ` ${spec.x.unit}`), sx(x), bottom + 14, 'tick', 'middle');
       text(svg, words, 0, 0, 'tick').setAttribute('transform', `translate(${sx(x) + 3.5} ${top - 4}) rotate(-90)`);
     });
-    if (row.y.label) text(svg, row.y.label, 2, top - 8, 'label', 'start');
   }
 
   // --- reading values
 
   function read(chart, x, y = null) {
-    const { rows, now, cursor, spec, to, sx } = chart;
+    const { rows, now, cursor, spec, sx } = chart;
     now.replaceChildren();
     cursor.setAttribute('visibility', x === null || spec.both ? 'hidden' : 'visible');
     if (x === null) return;
@@ -368,30 +408,31 @@ const Chart = (() => {
     found.forEach(({ words, css }) => html('span', css && css.startsWith('k-') ? `key ${css}` : '', words.join(', '), now));
   }
 
-  function readAll(chart, x, y = null) {
-    chart.group.charts.forEach(other => {
-      other.at = x;
-      read(other, x ?? other.group.rest, y);
+  function readAll(group, x, y = null) {
+    group.charts.forEach(chart => {
+      chart.at = x;
+      read(chart, x ?? group.rest, y);
     });
   }
 
   function rest(group, x) {
     group.rest = x;
-    group.charts.forEach(chart => {
-      chart.at = null;
-      read(chart, x);
-    });
+    readAll(group, null);
   }
 
   // --- zoom and pan
 
-  function show(chart, [from, to], tall = chart.tall) {
-    const { group: { whole }, group } = chart, length = whole[1] - whole[0];
-    const wide = Math.min(length, Math.max(to - from, 1e-4 * length)), middle = (from + to) / 2;
-    const start = Math.min(whole[1] - wide, Math.max(whole[0], middle - wide / 2));
-    group.shown = [start, start + wide];
-    const high = Math.min(1, Math.max(1e-3, tall[1] - tall[0])), least = Math.min(1 - high, Math.max(0, (tall[0] + tall[1] - high) / 2));
-    if (chart.spec.both) chart.tall = [least, least + high];
+  // The span that is as long as wanted, but not longer than the whole, and lies inside.
+  function within([from, to], [low, high], least) {
+    const length = Math.min(high - low, Math.max(to - from, least * (high - low)));
+    const start = Math.min(high - length, Math.max(low, (from + to - length) / 2));
+    return [start, start + length];
+  }
+
+  function show(chart, span, tall = chart.tall) {
+    const { group } = chart;
+    group.shown = within(span, group.whole, 1e-4);
+    if (chart.spec.both) chart.tall = within(tall, [0, 1], 1e-3);
     if (group.waiting) return;
     group.waiting = true;
     requestAnimationFrame(() => {
@@ -400,23 +441,20 @@ const Chart = (() => {
     });
   }
 
-  function zoom(chart, factor, u = null, v = 0.5) {
-    const [a, b] = chart.group.shown, at = u ?? (a + b) / 2, [c, d] = chart.tall, level = c + v * (d - c);
-    const about = (p, q, center) => [center - (center - p) * factor, center + (q - center) * factor];
-    show(chart, about(a, b, at), about(c, d, level));
+  function zoom(chart, factor, at) {
+    const { group: { shown }, tall } = chart, u = at?.u ?? (shown[0] + shown[1]) / 2;
+    const about = ([a, b], center) => [center - (center - a) * factor, center + (b - center) * factor];
+    show(chart, about(shown, u), about(tall, tall[0] + (at?.v ?? 0.5) * (tall[1] - tall[0])));
   }
 
-  function pan(chart, share, up = 0) {
-    const [a, b] = chart.group.shown, [c, d] = chart.tall;
-    show(chart, [a + share * (b - a), b + share * (b - a)], [c + up * (d - c), d + up * (d - c)]);
-  }
-
-  function all(chart) {
-    show(chart, chart.group.whole, [0, 1]);
+  // Move by shares of what is shown, or of what was shown.
+  function pan(chart, share, up = 0, { shown, tall } = { shown: chart.group.shown, tall: chart.tall }) {
+    const moved = ([a, b], part) => [a + part * (b - a), b + part * (b - a)];
+    show(chart, moved(shown, share), moved(tall, up));
   }
 
   const ACTIONS = {
-    in: chart => zoom(chart, 0.5), out: chart => zoom(chart, 2), all,
+    in: chart => zoom(chart, 0.5), out: chart => zoom(chart, 2), all: chart => show(chart, chart.group.whole, [0, 1]),
     back: chart => pan(chart, -0.5), on: chart => pan(chart, 0.5),
   };
 
@@ -435,83 +473,46 @@ const Chart = (() => {
     return { u, v, px, py, scale, y, x: chart.spec.x.log ? 10 ** u : u };
   }
 
-  // Drag marks a span to zoom into, or moves what is zoomed; wheel with Ctrl and two fingers zoom; a click reads.
+  // Drag marks a span to zoom into, or moves what is zoomed; two fingers zoom and move; a click reads.
   function attach(chart) {
-    const { svg, spec } = chart, fingers = new Map();
+    const { svg, spec, group } = chart, readHere = event => readAll(group, where(chart, event).x, where(chart, event).y);
     let begun = null;
-    svg.addEventListener('pointerdown', event => {
-      svg.setPointerCapture(event.pointerId);
-      fingers.set(event.pointerId, event);
-      begun = { ...where(chart, event), shown: [...chart.group.shown], tall: [...chart.tall], moved: false, pans: zoomed(chart) };
+    svg.addEventListener('pointerleave', () => begun || readAll(group, null));
+    Gestures.attach(svg, {
+      near: 0.5, all: () => ACTIONS.all(chart), quit: () => readAll(group, null), hover: readHere,
+      press(event) {
+        begun = { ...where(chart, event), shown: [...group.shown], tall: [...chart.tall], moved: false, pans: zoomed(chart) };
+      },
+      drag(event) {
+        const here = where(chart, event), x = here.px - begun.px, y = here.py - begun.py;
+        begun.moved ||= Math.hypot(x, y) > 4;
+        if (!begun.moved) return;
+        if (begun.pans) pan(chart, -x / (chart.right - chart.left), y / (chart.bottom - chart.top), begun);
+        else if (event.pointerType === 'touch' || spec.both && !spec.span) readHere(event);
+        else markSpan(chart, begun.px, here.px);
+      },
+      lift(event, left) {
+        const here = where(chart, event);
+        chart.mark.setAttribute('visibility', 'hidden');
+        if (!begun || left || event.type === 'pointercancel') return;
+        const spans = begun.moved && !begun.pans && event.pointerType !== 'touch' && Math.abs(here.px - begun.px) > 8;
+        if (spans) show(chart, [begun.u, here.u].sort((p, q) => p - q), spec.both ? [begun.v, here.v].sort((p, q) => p - q) : undefined);
+        else if (!begun.moved) (readHere(event), spec.seek?.(here.x));
+        begun = null;
+      },
+      zoom: (factor, at) => zoom(chart, factor, at && where(chart, at)),
+      move: x => pan(chart, -x / svg.getBoundingClientRect().width),
+      arrow(side, up, shift) {
+        if (spec.both || side && shift) pan(chart, 0.2 * side, 0.2 * up);
+        else if (side) step(chart, side);
+        return side || spec.both;
+      },
     });
-    svg.addEventListener('pointermove', event => {
-      const here = where(chart, event), before = fingers.get(event.pointerId);
-      if (!before || !begun) return readAll(chart, here.x, here.y);
-      if (fingers.size > 1) return pinch(chart, fingers, event);
-      begun.moved ||= Math.hypot(here.px - begun.px, here.py - begun.py) > 4;
-      if (!begun.moved) return;
-      const touch = event.pointerType === 'touch';
-      if (begun.pans) {
-        const across = (begun.px - here.px) / (chart.right - chart.left), up = (here.py - begun.py) / (chart.bottom - chart.top);
-        const [a, b] = begun.shown, [c, d] = begun.tall;
-        show(chart, [a + across * (b - a), b + across * (b - a)], [c + up * (d - c), d + up * (d - c)]);
-      } else if (touch || spec.both && !spec.span) readAll(chart, here.x, here.y);
-      else markSpan(chart, begun.px, here.px);
-    });
-    const end = event => {
-      const here = where(chart, event), one = fingers.size === 1;
-      fingers.delete(event.pointerId);
-      chart.mark.setAttribute('visibility', 'hidden');
-      if (!begun || !one || event.type === 'pointercancel') return;
-      const spans = begun.moved && !begun.pans && event.pointerType !== 'touch' && Math.abs(here.px - begun.px) > 8;
-      if (spans) show(chart, [Math.min(begun.u, here.u), Math.max(begun.u, here.u)], spec.both ? [begun.v, here.v].sort((p, q) => p - q) : undefined);
-      else if (!begun.moved) (readAll(chart, here.x, here.y), spec.seek?.(here.x));
-      begun = null;
-    };
-    svg.addEventListener('pointerup', end);
-    svg.addEventListener('pointercancel', end);
-    svg.addEventListener('pointerleave', () => begun || readAll(chart, null));
-    svg.addEventListener('dblclick', () => all(chart));
-    svg.addEventListener('wheel', event => {
-      if (!event.ctrlKey && document.activeElement !== svg) return;
-      event.preventDefault();
-      const { u, v } = where(chart, event);
-      zoom(chart, Math.exp(0.0015 * event.deltaY), u, v);
-    }, { passive: false });
-    svg.addEventListener('keydown', event => keys(chart, event));
   }
 
   function markSpan(chart, from, to) {
-    const held = x => Math.min(chart.right, Math.max(chart.left, x)), [a, b] = [held(from), held(to)];
-    chart.mark.setAttribute('x', Math.min(a, b));
-    chart.mark.setAttribute('width', Math.abs(b - a));
-    chart.mark.setAttribute('visibility', 'visible');
-  }
-
-  // Two fingers: their distance zooms, their middle moves.
-  function pinch(chart, fingers, event) {
-    const other = [...fingers].find(([id]) => id !== event.pointerId)[1], before = fingers.get(event.pointerId);
-    const apart = one => Math.max(10, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
-    const { u, v } = where(chart, { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 });
-    const wide = chart.svg.getBoundingClientRect().width;
-    fingers.set(event.pointerId, event);
-    zoom(chart, apart(before) / apart(event), u, v);
-    pan(chart, (before.clientX - event.clientX) / 2 / wide, 0);
-  }
-
-  function keys(chart, event) {
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key], up = { ArrowDown: -1, ArrowUp: 1 }[event.key];
-    if (event.key === '+' || event.key === '=') zoom(chart, 0.5);
-    else if (event.key === '-') zoom(chart, 2);
-    else if (event.key === '0' || event.key === 'Home') all(chart);
-    else if (event.key === 'Escape') readAll(chart, null);
-    else if (side && (event.shiftKey || chart.spec.both)) pan(chart, 0.2 * side);
-    else if (up && chart.spec.both) pan(chart, 0, 0.2 * up);
-    else if (side) step(chart, side);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
+    const [a, b] = [from, to].map(x => Math.min(chart.right, Math.max(chart.left, x)));
+    Svg.set(chart.mark, { x: Math.min(a, b), width: Math.abs(b - a), visibility: 'visible' });
   }
 
   // The reading goes to the next sample that is shown.
@@ -522,17 +523,15 @@ const Chart = (() => {
     const first = chart.at === null ? (side > 0 ? from : to) : chart.at, k = Marks.nearest(mark.x, first);
     const skip = Math.max(1, Math.round((Marks.place(mark.x, to) - Marks.place(mark.x, from)) / 200));
     const next = mark.x[Math.min(mark.x.length - 1, Math.max(0, chart.at === null ? k : k + side * skip))];
-    readAll(chart, Math.min(to, Math.max(from, next)));
+    readAll(chart.group, Math.min(to, Math.max(from, next)));
   }
 
   // --- data and picture as files
 
   function downloads(chart, box) {
     for (const [kind, make_] of [['CSV', csv], ['SVG', picture]]) {
-      const button = html('button', '', kind, box);
-      button.type = 'button';
-      button.setAttribute('aria-label', `${chart.spec.name}${chart.spec.what ? ` ${chart.spec.what}` : ''}: save as ${kind}`);
-      button.addEventListener('click', () => save(chart, kind.toLowerCase(), make_(chart)));
+      const label = `${chart.spec.name}${chart.spec.what ? ` ${chart.spec.what}` : ''}: save as ${kind}`;
+      Svg.button(kind, label, () => save(chart, kind.toLowerCase(), make_(chart)), box);
     }
   }
 
@@ -547,19 +546,13 @@ const Chart = (() => {
 
   // One row for each x where all marks share theirs; otherwise the marks one after another, named in a column.
   function csv({ spec }) {
-    const marks = spec.rows.flatMap(row => row.marks).filter(mark => KINDS[mark.kind].table(mark).length);
-    const first = marks[0], same = first?.x && marks.every(mark => mark.x === first.x), lines = [];
+    const table = mark => KINDS[mark.kind].table(mark), marks = spec.rows.flatMap(row => row.marks).filter(mark => table(mark).length);
+    const x = mark => mark.x ? [[spec.x.label ?? `x, ${spec.x.unit ?? ''}`, mark.x]] : [], first = marks[0];
+    const series = mark => ['series', table(mark)[0][1].map(() => mark.name ?? '')];
+    const tables = first?.x && marks.every(mark => mark.x === first.x)
+      ? [[...x(first), ...marks.flatMap(table)]] : marks.map(mark => [series(mark), ...x(mark), ...table(mark)]);
     const rows = columns => columns[0][1].map((_, k) => columns.map(([, list]) => list[k]));
-    const x = [spec.x.label ?? `x, ${spec.x.unit ?? ''}`, first?.x];
-    if (same) {
-      const columns = [x, ...marks.flatMap(mark => KINDS[mark.kind].table(mark))];
-      lines.push(columns.map(([name]) => name), ...rows(columns));
-    } else {
-      marks.forEach(mark => {
-        const columns = [...(mark.x ? [[x[0], mark.x]] : []), ...KINDS[mark.kind].table(mark)];
-        lines.push(['series', ...columns.map(([name]) => name)], ...rows(columns).map(row => [mark.name ?? '', ...row]));
-      });
-    }
+    const lines = tables.flatMap(columns => [columns.map(([name]) => name), ...rows(columns)]);
     return `${lines.map(line => line.map(cell).join(',')).join('\r\n')}\r\n`;
   }
 
@@ -579,12 +572,10 @@ const Chart = (() => {
       const style = getComputedStyle(element);
       SHOWN.forEach(key => is[k].setAttribute(key, style.getPropertyValue(key)));
     });
-    for (const [key, value] of Object.entries({ height: height + 20, viewBox: `0 -20 ${width} ${height + 20}`, 'font-family': font })) {
-      copy.setAttribute(key, value);
-    }
+    Svg.set(copy, { height: height + 20, viewBox: `0 -20 ${width} ${height + 20}`, 'font-family': font });
     const style = getComputedStyle(document.documentElement), color = key => style.getPropertyValue(key).trim();
     const title = text(copy, [chart.spec.name, chart.spec.what].filter(Boolean).join(', '), 4, -6, '');
-    for (const [key, value] of Object.entries({ fill: color('--text'), 'font-size': '13px' })) title.setAttribute(key, value);
+    Svg.set(title, { fill: color('--text'), 'font-size': '13px' });
     copy.prepend(make('rect', { x: 0, y: -20, width, height: height + 20, fill: color('--card') }));
     return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
   }
@@ -616,19 +607,16 @@ const Chart = (() => {
 // The charts of the pages, each as a description of what it shows.
 const Charts = (() => {
   const { number, range, roomy, finite, html } = Svg, QUANTITIES = ['position', 'velocity', 'acceleration', 'torque'];
-  const KEYS = ['q', 'dq', 'ddq', 'tau'];
+  const KEYS = ['q', 'dq', 'ddq', 'tau'], AXIS = { kind: 'rule', y: 0, css: 'axis' };
 
-  // Curves over time, a chart for each joint, with one span of time. panels: [{name, unit, rows: [{height, curves}]}]
-  function time(box, moments, panels, unit) {
-    const link = Chart.group(range(moments));
-    const line = curve => ({
-      kind: 'line', name: curve.kind, css: `k-${curve.kind}`, x: moments,
-      values: curve.data.value ? { y: curve.data.value } : curve.data,
-    });
-    Chart.fill(box, panels.map(panel => ({
-      name: panel.name, what: panel.unit, link, least: 220, label: `${panel.name}: ${panel.rows.flatMap(row => row.curves.map(c => c.kind)).join(', ')}`,
+  // Curves over time, a chart for each joint, with one span of time. panels: [{name, unit, rows: [{height, curves by name}]}]
+  function time(box, x, panels, unit) {
+    const link = Chart.group(range(x));
+    const line = ([name, data]) => ({ kind: 'line', name, css: `k-${name}`, x, values: data.value ? { y: data.value } : data });
+    Chart.fill(box, panels.map(({ name, unit: what, rows }) => ({
+      name, what, link, least: 220, label: `${name}: ${rows.flatMap(row => Object.keys(row.curves)).join(', ')}`,
       x: { span: link.whole, unit, text: t => number(t, 6) },
-      rows: panel.rows.map(row => ({ height: row.height, y: {}, marks: row.curves.map(line) })),
+      rows: rows.map(({ height, curves }) => ({ height, y: {}, marks: Object.entries(curves).map(line) })),
     })));
   }
 
@@ -652,7 +640,7 @@ const Charts = (() => {
     const drawn = axis(range(values)), inside = x => x !== null && x >= drawn[0] && x <= drawn[1];
     return {
       ...more, name: robot.joints[j] ?? `joint ${j + 1}`, what: `${words}, ${unit}`, left: 46, right: 6, label: `${robot.joints[j] ?? ''} ${words}`,
-      note: share === null ? null : { words: percent(share), css: share > 1 ? 'use over' : 'use', title: 'largest share of the limit that is used' },
+      note: share === null ? null : { words: `${number(100 * share, share < 0.1 ? 2 : 3)} %`, css: share > 1 ? 'use over' : 'use', title: 'largest share of the limit that is used' },
       x: { span: more.link.whole, unit: 's', text: t => number(t, 4) },
       rows: [{
         height: 94, y: { span: axis },
@@ -667,10 +655,6 @@ const Charts = (() => {
     };
   }
 
-  function percent(x) {
-    return `${number(100 * x, Math.abs(x) < 0.1 ? 2 : 3)} %`;
-  }
-
   // The share of its limits that a curve uses: 1 at the limit.
   function use(seen, [low, high]) {
     if (!seen || low === null || high === null || !(high > low)) return null;
@@ -680,12 +664,11 @@ const Charts = (() => {
 
   // What part of the axis to show: the curve, and limits that are not so far that the curve would shrink to nothing.
   function window_(seen, bounds) {
-    let [low, high] = seen || [-1, 1];
-    const reach = Math.max(high - low, 1e-9), room = 0.07 * (high - low) || Math.max(0.05 * Math.abs(high), 0.01);
-    if (bounds[0] !== null && low - bounds[0] < 1.3 * reach) low = Math.min(low, bounds[0]);
-    if (bounds[1] !== null && bounds[1] - high < 1.3 * reach) high = Math.max(high, bounds[1]);
-    const written = Math.max(room, 0.2 * (high - low)); // for the words that say where a limit outside lies
-    return [low - (bounds[0] !== null && bounds[0] < low ? written : room), high + (bounds[1] !== null && bounds[1] > high ? written : room)];
+    const ends = seen || [-1, 1], reach = ends[1] - ends[0], room = 0.07 * reach || Math.max(0.05 * Math.abs(ends[1]), 0.01);
+    const outside = (x, side) => bounds[side] === null ? 0 : (2 * side - 1) * (bounds[side] - x); // how far a limit is beyond x
+    const shown = ends.map((x, side) => outside(x, side) > 0 && outside(x, side) < 1.3 * Math.max(reach, 1e-9) ? bounds[side] : x);
+    const written = Math.max(room, 0.2 * (shown[1] - shown[0])); // for the words that say where a limit outside lies
+    return shown.map((x, side) => x + (2 * side - 1) * (outside(x, side) > 0 ? written : room));
   }
 
   // How the search went: the best so far, and the share of candidates that kept every limit.
@@ -696,7 +679,8 @@ const Charts = (() => {
     const link = Chart.group([first, last > first ? last : first * 10].map(Math.log10));
     const stages = good.filter((row, k) => k && row.stage && row.stage !== good[k - 1].stage);
     const rules = named => stages.map(row => ({ kind: 'rule', x: row.evaluations, css: 'stage', words: named ? String(row.stage).slice(0, 24) : '' }));
-    const axis = { span: [first, last], log: true, text: count, count: 5 }, wide = span && span[0] > 0 && span[1] > 8 * span[0];
+    const short = n => n >= 1e6 ? `${number(n / 1e6)} M` : n >= 1e3 ? `${number(n / 1e3)} k` : number(n);
+    const axis = { span: [first, last], log: true, text: short, count: 5 }, wide = span && span[0] > 0 && span[1] > 8 * span[0];
     const upper = !span ? [] : wide ? [span[0] / 1.1, span[1] * (1.1 * span[1] / span[0]) ** 0.2] : roomy(span, 0.12);
     Chart.fill(box, [{
       name: 'best condition number so far', link, x: axis, empty: 'no candidate kept all limits',
@@ -708,25 +692,20 @@ const Charts = (() => {
     }]);
   }
 
-  function count(x) {
-    return x >= 1e6 ? `${number(x / 1e6)} M` : x >= 1e3 ? `${number(x / 1e3)} k` : number(x);
-  }
-
   // Designs that no other beats in everything, against each of three goals.
   const GOALS = [['duration_s', 'duration', 's', 1], ['peak_torque_share', 'peak torque', '% of limit', 100], ['tool_speed_m_s', 'tool speed', 'm/s', 1]];
 
   function pareto(box, designs) {
     const said = design => [`condition number ${number(design.condition)}`, ...GOALS.filter(([key]) => finite(design[key]))
       .map(([key, words, unit, factor]) => `${words} ${number(factor * design[key], 3)} ${unit}`)].join(', ');
-    const shown = GOALS.filter(([key]) => designs.some(design => finite(design[key]) && finite(design.condition)));
-    Chart.fill(box, shown.map(([key, words, unit, factor]) => {
+    Chart.fill(box, GOALS.flatMap(([key, words, unit, factor]) => {
       const points = designs.filter(design => finite(design[key]) && finite(design.condition))
         .map(design => ({ x: factor * design[key], y: design.condition, chosen: design.chosen, words: said(design) }));
-      return {
+      return points.length ? [{
         name: 'condition number', what: `over ${words}`, both: true, span: true, least: 240,
         x: { span: roomy(range(points.map(p => p.x)), 0.08), label: `${words}, ${unit}`, count: 5 },
         rows: [{ height: 190, y: { span: roomy(range(points.map(p => p.y)), 0.08) }, marks: [{ kind: 'dots', name: 'designs', points }] }],
-      };
+      }] : [];
     }));
   }
 
@@ -758,10 +737,8 @@ const Charts = (() => {
     const pairs = matrix.flatMap((row, i) => row.flatMap((value, j) => j < i && finite(value) ? [[Math.abs(value), value, i, j]] : []));
     if (!pairs.length) return;
     html('h3', '', 'Most correlated pairs', box);
-    const list = html('ol', '', null, box);
-    pairs.sort((a, b) => b[0] - a[0]).slice(0, 10).forEach(([, value, i, j]) => {
-      html('li', '', `${names[i]} and ${names[j]}: ${value.toFixed(2).replace('-', '−')}`, list);
-    });
+    const worst = pairs.sort((a, b) => b[0] - a[0]).slice(0, 10), words = x => x.toFixed(2).replace('-', '−');
+    html('ol', '', null, box).append(...worst.map(([, value, i, j]) => html('li', '', `${names[i]} and ${names[j]}: ${words(value)}`)));
   }
 
   // Residuals of a joint: how large, how alike from one moment to the next, and whether they follow the velocity.
@@ -770,8 +747,8 @@ const Charts = (() => {
     box.charts = entry.joints.flatMap(joint => {
       const k = robot.joints.indexOf(joint.joint), unit = robot.torque_units[k] ?? 'N m', kind = robot.units[k] ?? 'rad';
       html('h4', '', joint.joint, box);
-      const row = html('div', 'trio', null, box);
-      return [histogram(joint, unit), lags(joint, entry.lag_s), velocity(joint, unit, kind)].map(spec => Chart.create(row, { left: 46, ...spec }));
+      const row = html('div', 'trio', null, box), specs = [histogram(joint, unit), lags(joint, entry.lag_s), velocity(joint, unit, kind)];
+      return specs.map(({ y, marks, ...spec }) => Chart.create(row, { left: 46, ...spec, rows: [{ height: 96, y, marks }] }));
     });
     Chart.redraw(box);
   }
@@ -780,24 +757,23 @@ const Charts = (() => {
     const total = counts.reduce((sum, n) => sum + n, 0), step = edges[1] - edges[0];
     const normal = x => total * step / (sigma * Math.sqrt(2 * Math.PI)) * Math.exp(-0.5 * (x / sigma) ** 2);
     const xs = edges.length ? Array.from({ length: 80 }, (_, k) => edges[0] + k / 79 * (edges.at(-1) - edges[0])) : [];
-    const bars = { kind: 'bars', name: 'residuals', edges, x: counts.map((_, k) => (edges[k] + edges[k + 1]) / 2), values: { y: counts } };
+    const middles = edges.slice(1).map((edge, k) => (edges[k] + edge) / 2);
+    const bars = { kind: 'bars', name: 'residuals', edges, x: middles, values: { y: counts } };
     return {
-      name: 'how often', label: `${joint}: histogram of residuals`, empty: 'nothing is left', x: { span: edges.length ? [edges[0], edges.at(-1)] : null, label: `residual, ${unit}`, count: 4 },
-      rows: [{
-        height: 96, y: edges.length ? { span: [0, 1.08 * Math.max(finite(normal(0)) ? normal(0) : 1, ...counts)] } : {},
-        marks: edges.length ? [bars, { kind: 'line', name: 'normal', css: 'normal', x: xs, values: { y: xs.map(normal) } }] : [],
-      }],
+      name: 'how often', label: `${joint}: histogram of residuals`, empty: 'nothing is left',
+      x: { span: edges.length ? [edges[0], edges.at(-1)] : null, label: `residual, ${unit}`, count: 4 },
+      y: edges.length ? { span: [0, 1.08 * Math.max(finite(normal(0)) ? normal(0) : 1, ...counts)] } : {},
+      marks: edges.length ? [bars, { kind: 'line', name: 'normal', css: 'normal', x: xs, values: { y: xs.map(normal) } }] : [],
     };
   }
 
   function lags({ joint, autocorrelation: { values, bound } }, lag) {
-    const step = lag ?? 1, seen = range([...values, -bound, bound]) || [-1, 1];
+    const step = lag ?? 1, seen = range([...values, -bound, bound]) || [-1, 1], x = values.map((_, k) => step * (k + 1));
     return {
-      name: 'correlation', label: `${joint}: autocorrelation of residuals`, x: { span: [0, step * (values.length + 1)], label: lag ? 'lag, s' : 'lag, samples', count: 4 },
-      rows: [{
-        height: 96, y: { span: [Math.min(-0.1, 1.1 * seen[0]), Math.max(0.2, 1.1 * seen[1])] },
-        marks: [{ kind: 'rule', y: 0, css: 'axis' }, { kind: 'rule', y: bound }, { kind: 'rule', y: -bound }, { kind: 'stems', name: 'correlation', x: values.map((_, k) => step * (k + 1)), values: { y: values }, from: 0 }],
-      }],
+      name: 'correlation', label: `${joint}: autocorrelation of residuals`,
+      x: { span: [0, step * (values.length + 1)], label: lag ? 'lag, s' : 'lag, samples', count: 4 },
+      y: { span: [Math.min(-0.1, 1.1 * seen[0]), Math.max(0.2, 1.1 * seen[1])] },
+      marks: [AXIS, ...[bound, -bound].map(y => ({ kind: 'rule', y })), { kind: 'stems', name: 'correlation', x, values: { y: values }, from: 0 }],
     };
   }
 
@@ -805,12 +781,11 @@ const Charts = (() => {
     const turn = kind === 'rad' ? 180 / Math.PI : 1, x = v.map(value => turn * value);
     const spread = mean.map((m, k) => Math.sqrt(Math.max(0, rms[k] ** 2 - m ** 2))), ends = [1, -1].map(s => mean.map((m, k) => m + s * spread[k]));
     const seen = range(ends.flat()), reach = 1.1 * Math.max(...(seen || [1]).map(Math.abs)) || 1, across = range(x), still = !seen || !(across && across[1] > across[0]);
+    const drawn = [AXIS, { kind: 'band', name: 'spread', x, values: { low: ends[1], high: ends[0] } }, { kind: 'line', name: 'mean', x, values: { y: mean } }];
     return {
-      name: 'mean and spread', what: unit, label: `${joint}: residuals over velocity`, empty: 'the joint stands still', x: { span: across, label: `velocity, ${kind === 'rad' ? '°' : kind}/s`, count: 4 },
-      rows: [{
-        height: 96, y: still ? {} : { span: [-reach, reach] },
-        marks: still ? [] : [{ kind: 'rule', y: 0, css: 'axis' }, { kind: 'band', name: 'spread', x, values: { low: ends[1], high: ends[0] } }, { kind: 'line', name: 'mean', x, values: { y: mean } }],
-      }],
+      name: 'mean and spread', what: unit, label: `${joint}: residuals over velocity`, empty: 'the joint stands still',
+      x: { span: across, label: `velocity, ${kind === 'rad' ? '°' : kind}/s`, count: 4 },
+      y: still ? {} : { span: [-reach, reach] }, marks: still ? [] : drawn,
     };
   }
 
@@ -893,8 +868,7 @@ const Charts = (() => {
   }
 
   function nothing(box, words) {
-    box.replaceChildren();
-    html('p', 'hint', words, box);
+    box.replaceChildren(html('p', 'hint', words));
   }
 
   return { time, motion, history, pareto, spectrum, correlation, worstPairs, residuals, errors, forest, recursion, eigenvalues, surprise };

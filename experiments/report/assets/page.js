@@ -14,13 +14,13 @@
     spectrum: (box, run) => Charts.spectrum(box, report ? report.spectrum : plan.runs[run].spectrum),
     correlation: (box, run) => Charts.correlation(box, report ? report.correlation : plan.runs[run].correlation),
     'correlation-worst': (box, run) => Charts.worstPairs(box, report ? report.correlation : plan.runs[run].correlation),
-    run: (box, run) => runPlots(box, report.runs[run]),
-    split: box => splitPlots(box, report.split),
+    run: (box, run) => overTime(box, report.runs[run]),
+    split: box => overTime(box, report.split),
     residuals: box => Charts.residuals(box, report.residuals[box.dataset.entry], report.robot),
-    'open-loop': box => openLoop(box, report.open_loop.runs[box.dataset.entry]),
+    'open-loop': box => overTime(box, report.open_loop.runs[box.dataset.entry], report.open_loop.units),
     errors: box => Charts.errors(box, compared),
-    forest: box => Charts.forest(box, ranked().slice(0, compared.parameters.length > FIRST ? FIRST : undefined), compared.chosen),
-    recursion: box => Charts.recursion(box, compared.recursions, compared.parameters.length > FIRST ? ranked().slice(0, FIRST) : compared.parameters),
+    forest: box => Charts.forest(box, ranked(), compared.chosen),
+    recursion: box => Charts.recursion(box, compared.recursions, ranked()),
     'recursion-rest': box => Charts.recursion(box, compared.recursions, compared.parameters),
     eigenvalues: box => Charts.eigenvalues(box, compared.recursions),
     'forest-rest': box => Charts.forest(box, compared.parameters, compared.chosen),
@@ -49,34 +49,20 @@
     }
   }
 
-  function runPlots(box, run) {
-    const rows = joint => [
-      { height: 120, curves: ['measured', 'predicted'].map(kind => ({ kind, data: joint[kind] })) },
-      { height: 56, curves: [{ kind: 'residual', data: joint.residual }] },
-    ];
-    Charts.time(box, run.time, run.joints.map((joint, k) => panel(k, report.robot.torque_units[k], rows(joint))), run.static ? 'pose' : 's');
+  // What was measured at each joint, beside what the model says: all of it, its parts, or its simulation.
+  function overTime(box, { time, joints, static: still }, units = report.robot.torque_units) {
+    const panels = (joints || []).map(({ measured, predicted, simulated, residual, parts }, k) => {
+      const told = parts ? Object.fromEntries(Object.values(parts).map((part, n) => [`p${n}`, part])) : { predicted: predicted ?? simulated };
+      const rows = [{ height: parts ? 150 : 120, curves: { measured, ...told } }, ...(residual ? [{ height: 56, curves: { residual } }] : [])];
+      return { name: report.robot.joints[k], unit: units[k], rows };
+    });
+    Charts.time(box, time || [], panels, still ? 'pose' : 's');
   }
 
-  function splitPlots(box, split) {
-    const parts = joint => Object.values(joint.parts).map((data, part) => ({ kind: `p${part}`, data }));
-    const rows = joint => [{ height: 150, curves: [{ kind: 'measured', data: joint.measured }, ...parts(joint)] }];
-    const panels = (split.joints || []).map((joint, k) => panel(k, report.robot.torque_units[k], rows(joint)));
-    Charts.time(box, split.time || [], panels, split.static ? 'pose' : 's');
-  }
-
-  function openLoop(box, run) {
-    const curves = joint => [{ kind: 'measured', data: joint.measured }, { kind: 'predicted', data: joint.simulated }];
-    const panels = run.joints.map((joint, k) => panel(k, report.open_loop.units[k], [{ height: 120, curves: curves(joint) }]));
-    Charts.time(box, run.time || [], panels, 's');
-  }
-
-  function panel(k, unit, rows) {
-    return { name: report.robot.joints[k], unit, rows };
-  }
-
+  // All parameters, or of many those with the most contradictions.
   function ranked() {
     const { parameters } = compared;
-    return parameters.length > FIRST ? [...parameters].sort((a, b) => b.contradictions - a.contradictions) : parameters;
+    return parameters.length > FIRST ? [...parameters].sort((a, b) => b.contradictions - a.contradictions).slice(0, FIRST) : parameters;
   }
 
   // --- runs
@@ -127,13 +113,10 @@
     box.replaceChildren();
     for (const { name, start, end } of state.source === 'frames' ? run.phases || [] : []) {
       if (!(end > start)) continue;
-      const part = Svg.html('button', name === 'measured' ? 'measured' : '', name, box);
-      part.type = 'button';
-      part.style.left = `${100 * (start - from) / (to - from)}%`;
-      part.style.width = `${100 * (end - start) / (to - from)}%`;
-      part.title = `${name}: ${Svg.number(start)} to ${Svg.number(end)} s`;
-      part.setAttribute('aria-label', part.title);
-      part.addEventListener('click', () => state.player.seek(start));
+      const title = `${name}: ${Svg.number(start)} to ${Svg.number(end)} s`, share = t => `${100 * t / (to - from)}%`;
+      const part = Svg.button(name, title, () => state.player.seek(start), box, name === 'measured' ? name : '');
+      Object.assign(part, { title }).style.left = share(start - from);
+      part.style.width = share(end - start);
       if (part.scrollWidth > part.clientWidth + 1) part.textContent = '';
     }
   }
@@ -207,8 +190,7 @@
   }
 
   function list(id, sentences) {
-    find(id).replaceChildren();
-    sentences.forEach(sentence => Svg.html('li', '', sentence, find(id)));
+    find(id).replaceChildren(...sentences.map(sentence => Svg.html('li', '', sentence)));
   }
 
   function newRow(body, name) {
@@ -230,10 +212,11 @@
     all('table.sortable').forEach(sortable);
     if (live) watch(0);
     if (!plan && !report && !compared) return;
-    all('#tabs button').forEach(button => button.addEventListener('click', () => choose(Number(button.dataset.run))));
-    all('#zoom button').forEach(button => button.addEventListener('click', () => zoomRun(button.dataset.zoom)));
-    all('#sources button').forEach(button => button.addEventListener('click', () => source(button.dataset.source)));
-    all('.units button').forEach(button => button.addEventListener('click', () => angles(button.dataset.angle === 'deg')));
+    const clicked = (selector, act) => all(selector).forEach(button => button.addEventListener('click', () => act(button.dataset)));
+    clicked('#tabs button', ({ run }) => choose(Number(run)));
+    clicked('#zoom button', ({ zoom }) => zoomRun(zoom));
+    clicked('#sources button', chosen => source(chosen.source));
+    clicked('.units button', ({ angle }) => angles(angle === 'deg'));
     all('.units button').forEach(button => button.classList.toggle('on', button.dataset.angle === 'deg'));
     all('details').forEach(details => details.addEventListener('toggle', () => details.open && drawAll()));
     // a button that was clicked must not keep the space bar to itself

@@ -1,18 +1,34 @@
+// Vectors of three numbers.
+const Space = {
+  dot: (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2],
+  cross: (u, v) => [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]],
+  minus: (a, b) => a.map((x, k) => x - b[k]),
+  along: (p, s, v) => p.map((x, k) => x + s * v[k]), // from p by s times v
+  mix: (a, b, s) => a.map((x, k) => x + s * (b[k] - x)), // of the way from a to b the share s
+  unit(v) {
+    const n = Math.hypot(...v) || 1;
+    return v.map(x => x / n);
+  },
+};
+
 // Where the eye is and how it sees: an orbit around a target, z up, perspective.
 const Camera = (() => {
   const FIELD = 34 * Math.PI / 180; // vertical field of view
   const VIEWS = { '3d': [-0.95, 0.38], front: [0, 0.02], side: [-Math.PI / 2, 0.02], top: [-Math.PI / 2, 1.55] };
+  const { dot, minus, along } = Space;
 
-  function create(target, radius) {
-    return { target, radius, corners: [], shift: [0, 0, 0], moved: [0, 0, 0], yaw: VIEWS['3d'][0], pitch: VIEWS['3d'][1], zoom: 1, distance: null, shape: null };
+  function create() {
+    const camera = { target: [0, 0, 0.5], radius: 1, corners: [], shift: [0, 0, 0], shape: null };
+    look(camera, '3d');
+    return camera;
   }
 
   function look(camera, view) {
-    [camera.yaw, camera.pitch] = VIEWS[view];
-    camera.zoom = 1;
-    camera.moved = [0, 0, 0];
-    camera.distance = null;
+    const [yaw, pitch] = VIEWS[view];
+    Object.assign(camera, { yaw, pitch, zoom: 1, moved: [0, 0, 0], distance: null });
   }
+
+  const middle = camera => along(camera.target, 1, camera.shift);
 
   // The eye's axes in base coordinates, and where it stands: so far that all corners of the scene fit in at zoom 1,
   // in the middle of the picture.
@@ -23,13 +39,8 @@ const Camera = (() => {
       camera.shape = width / height;
       camera.distance = fit(camera, axes);
     }
-    const distance = camera.zoom * camera.distance;
-    return {
-      ...axes, width, height,
-      eye: camera.target.map((x, k) => x + camera.shift[k] + camera.moved[k] - distance * axes.forward[k]),
-      focal: height / 2 / Math.tan(FIELD / 2),
-      near: 0.02 * camera.radius,
-    };
+    const eye = along(along(middle(camera), 1, camera.moved), -camera.zoom * camera.distance, axes.forward);
+    return { ...axes, width, height, eye, focal: height / 2 / Math.tan(FIELD / 2), near: 0.02 * camera.radius };
   }
 
   function fit(camera, axes) {
@@ -37,12 +48,9 @@ const Camera = (() => {
     let distance = far(camera, axes);
     for (let round = 0; round < 4 && camera.corners.length; round++) {
       for (const axis of [axes.up, axes.right]) {
-        const seen = camera.corners.map(corner => {
-          const d = from(camera, corner);
-          return dot(d, axis) / (distance + dot(d, axes.forward));
-        });
-        const middle = distance * (Math.min(...seen) + Math.max(...seen)) / 2;
-        camera.shift = camera.shift.map((x, k) => x + middle * axis[k]);
+        const ways = camera.corners.map(corner => minus(corner, middle(camera)));
+        const [low, high] = Svg.range(ways.map(d => dot(d, axis) / (distance + dot(d, axes.forward))));
+        camera.shift = along(camera.shift, distance * (low + high) / 2, axis);
       }
       distance = far(camera, axes);
     }
@@ -53,13 +61,9 @@ const Camera = (() => {
   function far(camera, axes) {
     const tan = 0.94 * Math.tan(FIELD / 2);
     return camera.corners.reduce((distance, corner) => {
-      const d = from(camera, corner), away = dot(d, axes.forward);
+      const d = minus(corner, middle(camera)), away = dot(d, axes.forward);
       return Math.max(distance, Math.abs(dot(d, axes.up)) / tan - away, Math.abs(dot(d, axes.right)) / (tan * camera.shape) - away);
     }, 0.5 * camera.radius);
-  }
-
-  function from(camera, corner) {
-    return corner.map((x, k) => x - camera.target[k] - camera.shift[k]);
   }
 
   // A point in the eye's coordinates: right, up, depth.
@@ -80,76 +84,45 @@ const Camera = (() => {
   // Move the scene by shares of the picture's height.
   function move(camera, right, up) {
     const view = pose(camera, camera.shape, 1), size = 2 * camera.zoom * camera.distance * Math.tan(FIELD / 2);
-    camera.moved = camera.moved.map((x, k) => x - size * (right * view.right[k] + up * view.up[k]));
+    camera.moved = along(along(camera.moved, -size * right, view.right), -size * up, view.up);
   }
 
-  function zoom(camera, factor) {
-    camera.zoom = Math.min(5, Math.max(0.1, camera.zoom * factor));
-  }
-
-  // Turn by dragging, move by dragging with Shift or the right button, two fingers move and zoom, the wheel zooms with
-  // Ctrl or once the picture was clicked; keys: arrows turn, with Shift move, + and - zoom, 0 resets.
+  // Turn by dragging, move by dragging with Shift or the right button, two fingers move and zoom; arrows turn, with Shift move.
   function attach(canvas, camera, { redraw, dragging, turned, reset }) {
-    const fingers = new Map(), soon = () => (turned(), requestAnimationFrame(redraw)), tall = () => canvas.clientHeight || 1;
-    canvas.addEventListener('pointerdown', event => {
-      canvas.setPointerCapture(event.pointerId);
-      fingers.set(event.pointerId, event);
-      dragging(true);
-    });
-    canvas.addEventListener('pointermove', event => {
-      const before = fingers.get(event.pointerId);
-      if (!before) return;
-      const x = event.clientX - before.clientX, y = event.clientY - before.clientY;
-      if (fingers.size > 1) {
-        const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
-        const apart = one => Math.max(10, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
-        zoom(camera, apart(before) / apart(event));
-        move(camera, x / 2 / tall(), -y / 2 / tall());
-      } else if (event.shiftKey || event.buttons & 2) move(camera, x / tall(), -y / tall());
-      else turn(camera, 0.008 * x, 0.008 * y);
-      fingers.set(event.pointerId, event);
-      soon();
-    });
-    for (const name of ['pointerup', 'pointercancel']) {
-      canvas.addEventListener(name, event => {
-        fingers.delete(event.pointerId);
-        dragging(fingers.size > 0);
-        redraw();
-      });
-    }
+    const soon = () => (turned(), requestAnimationFrame(redraw)), tall = () => canvas.clientHeight || 1;
+    const shifted = (x, y) => move(camera, x / tall(), -y / tall());
     canvas.addEventListener('contextmenu', event => event.preventDefault());
-    canvas.addEventListener('dblclick', reset);
-    canvas.addEventListener('wheel', event => {
-      if (!event.ctrlKey && document.activeElement !== canvas) return;
-      event.preventDefault();
-      zoom(camera, Math.exp(0.0012 * event.deltaY));
-      requestAnimationFrame(redraw);
-    }, { passive: false });
-    canvas.addEventListener('keydown', event => {
-      if (event.ctrlKey || event.altKey || event.metaKey) return;
-      const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-      const factor = { '+': 0.8, '=': 0.8, '-': 1.25 }[event.key];
-      if (way && event.shiftKey) move(camera, 0.06 * way[0], 0.06 * way[1]);
-      else if (way) turn(camera, 0.12 * way[0], -0.12 * way[1]);
-      else if (factor) zoom(camera, factor);
-      else if (event.key === '0' || event.key === 'Home') return reset();
-      else return;
-      event.preventDefault();
-      event.stopPropagation();
-      soon();
+    Gestures.attach(canvas, {
+      near: 0.8, all: reset, press: () => dragging(true), move: shifted,
+      zoom(factor) {
+        camera.zoom = Math.min(5, Math.max(0.1, camera.zoom * factor));
+        requestAnimationFrame(redraw);
+      },
+      drag(event, x, y) {
+        if (event.shiftKey || event.buttons & 2) shifted(x, y);
+        else turn(camera, 0.008 * x, 0.008 * y);
+        soon();
+      },
+      lift(event, left) {
+        dragging(left > 0);
+        redraw();
+      },
+      arrow(right, up, shift) {
+        if (shift) move(camera, 0.06 * right, 0.06 * up);
+        else turn(camera, 0.12 * right, -0.12 * up);
+        soon();
+        return true;
+      },
     });
   }
 
-  function dot(a, b) {
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-  }
-
-  return { create, look, pose, toEye, toScreen, attach, dot };
+  return { create, look, pose, toEye, toScreen, attach };
 })();
 
 // Bodies drawn pixel by pixel, the nearest to the eye: capsules, ellipsoids, meshes of triangles.
 // No WebGL: this works everywhere, and the depths determine which part of a line is behind the robot.
 const Raster = (() => {
+  const { dot, cross, unit, minus, along } = Space;
   const LIGHT = unit([-0.45, 0.75, -0.6]);
   const GLANCE = unit([-0.45, 0.75, -1.6]); // half way between the light and the eye
 
@@ -157,16 +130,18 @@ const Raster = (() => {
   // scale: pixels here per pixel there.
   function draw(bodies, view, scale) {
     const shown = bodies.filter(body => body.points.every(e => e[2] > view.near));
-    const place = e => [view.width / 2 + view.focal * e[0] / e[2], view.height / 2 - view.focal * e[1] / e[2]];
-    const seen = shown.map(body => body.points.map(place)), all = seen.flat(), at = k => Svg.range(all.map(p => p[k]));
+    const seen = shown.map(body => body.points.map(e => Camera.toScreen(view, e))), all = seen.flat();
     if (!all.length) return null;
-    const [[x0, x1], [y0, y1]] = [at(0), at(1)], held = (x, most) => Math.min(most, Math.max(0, x));
-    const left = Math.floor(held(x0, view.width) * scale), top = Math.floor(held(y0, view.height) * scale);
-    const width = Math.ceil(held(x1, view.width) * scale) - left, height = Math.ceil(held(y1, view.height) * scale) - top;
+    const [[left, width], [top, height]] = [view.width, view.height].map((most, axis) => {
+      const [from, to] = Svg.range(all.map(p => p[axis])).map(x => Math.min(most, Math.max(0, x)) * scale);
+      return [Math.floor(from), Math.ceil(to) - Math.floor(from)];
+    });
     if (width < 1 || height < 1) return null;
-    const frame = { image: new ImageData(width, height), left, top, width, height, scale, depth: new Float32Array(width * height).fill(Infinity) };
-    Object.assign(frame, { focal: view.focal * scale, cx: view.width * scale / 2 - left, cy: view.height * scale / 2 - top });
-    frame.sky = [view.right[2], view.up[2], view.forward[2]];
+    const frame = {
+      image: new ImageData(width, height), depth: new Float32Array(width * height).fill(Infinity), left, top, width, height, scale,
+      focal: view.focal * scale, cx: view.width * scale / 2 - left, cy: view.height * scale / 2 - top,
+      sky: [view.right[2], view.up[2], view.forward[2]],
+    };
     shown.forEach((body, k) => triangles(frame, body, seen[k].map(([x, y], n) => [x * scale - left, y * scale - top, 1 / body.points[n][2]])));
     return frame;
   }
@@ -194,17 +169,17 @@ const Raster = (() => {
   }
 
   function capsule({ a, b, radius, color }) {
-    const along = unit(b.map((x, k) => a[k] - x)), pole = Math.hypot(...along) ? along : [0, 0, 1];
+    const way = unit(minus(a, b)), pole = Math.hypot(...way) ? way : [0, 0, 1];
     const side = unit(cross(pole, Math.abs(pole[0]) < 0.8 ? [1, 0, 0] : [0, 1, 0])), other = cross(pole, side);
     return round(color, (n, first) => {
       const normal = [0, 1, 2].map(k => n[0] * side[k] + n[1] * other[k] + n[2] * pole[k]);
-      return [normal.map((x, k) => (first ? a : b)[k] + radius * x), normal];
+      return [along(first ? a : b, radius, normal), normal];
     });
   }
 
   function ellipsoid({ c, axes, half, color }) {
     const sum = (n, scale) => [0, 1, 2].map(k => n.reduce((x, m, i) => x + m * scale(half[i]) * axes[i][k], 0));
-    return round(color, n => [sum(n, h => h).map((x, k) => c[k] + x), unit(sum(n, h => 1 / h))]);
+    return round(color, n => [along(c, 1, sum(n, h => h)), unit(sum(n, h => 1 / h))]);
   }
 
   // 1/z is linear on the picture; flat triangles have one shade each.
@@ -212,7 +187,7 @@ const Raster = (() => {
     for (let f = 0; f < faces.length; f += 3) {
       const [i, j, k] = faces.slice(f, f + 3), [p, q, r] = [seen[i], seen[j], seen[k]];
       const area = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
-      if (!area || normals && [i, j, k].every(n => Camera.dot(normals[n], points[n]) > 0)) continue; // the far side
+      if (!area || normals && [i, j, k].every(n => dot(normals[n], points[n]) > 0)) continue; // the far side
       const reach = (axis, most) => [Math.max(0, Math.ceil(Math.min(p[axis], q[axis], r[axis]) - 0.5)), Math.min(most, Math.max(p[axis], q[axis], r[axis]) - 0.5)];
       const [x0, x1] = reach(0, frame.width - 1), [y0, y1] = reach(1, frame.height - 1), flat = normals ? null : facing(points[i], points[j], points[k]);
       for (let y = y0; y <= y1; y++) {
@@ -224,8 +199,7 @@ const Raster = (() => {
           if (z >= frame.depth[at]) continue;
           frame.depth[at] = z;
           const normal = flat ?? unit(normals[i].map((n, m) => n + u * (normals[j][m] - n) + v * (normals[k][m] - n)));
-          const ray = [(x + 0.5 - frame.cx) / frame.focal, (frame.cy - y - 0.5) / frame.focal];
-          shade(frame, at, color, normal, ...ray, ray[0] ** 2 + ray[1] ** 2 + 1);
+          shade(frame, at, color, normal, [(x + 0.5 - frame.cx) / frame.focal, (frame.cy - y - 0.5) / frame.focal, 1]);
         }
       }
     }
@@ -233,107 +207,65 @@ const Raster = (() => {
 
   // The normal of a triangle at the side that is seen, so that meshes may wind either way.
   function facing(a, b, c) {
-    const [u, v] = [b, c].map(p => p.map((x, k) => x - a[k])), n = unit(cross(u, v));
-    return Camera.dot(n, a) > 0 ? n.map(x => -x) : n;
+    const n = unit(cross(minus(b, a), minus(c, a)));
+    return dot(n, a) > 0 ? n.map(x => -x) : n;
   }
 
-  function cross(u, v) {
-    return [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
-  }
-
-  function shade(frame, k, color, [nx, ny, nz], x, y, dd) {
-    const lit = Math.max(0, nx * LIGHT[0] + ny * LIGHT[1] + nz * LIGHT[2]);
-    const glance = Math.max(0, nx * GLANCE[0] + ny * GLANCE[1] + nz * GLANCE[2]);
-    const sky = nx * frame.sky[0] + ny * frame.sky[1] + nz * frame.sky[2];
-    const front = -(nx * x + ny * y + nz) / Math.sqrt(dd);
+  function shade(frame, k, color, normal, ray) {
+    const lit = Math.max(0, dot(normal, LIGHT)), sky = dot(normal, frame.sky), front = -dot(normal, ray) / Math.sqrt(dot(ray, ray));
     const light = (0.56 + 0.12 * sky + 0.46 * lit) * (0.7 + 0.3 * Math.min(1, 1.8 * front));
-    const shine = 60 * Math.pow(glance, 40);
-    const data = frame.image.data;
-    data[4 * k] = color[0] * light + shine;
-    data[4 * k + 1] = color[1] * light + shine;
-    data[4 * k + 2] = color[2] * light + shine;
-    data[4 * k + 3] = 255;
-  }
-
-  function unit(v) {
-    const n = Math.hypot(...v) || 1;
-    return v.map(x => x / n);
+    const shine = 60 * Math.pow(Math.max(0, dot(normal, GLANCE)), 40);
+    for (let c = 0; c < 3; c++) frame.image.data[4 * k + c] = color[c] * light + shine;
+    frame.image.data[4 * k + 3] = 255;
   }
 
   return { draw, capsule, ellipsoid, depthAt };
 })();
 
 // Lines and faces of a cell: the floor's grid, zones as wireframes that know what lies behind the robot, axes, names.
+// A stage is what one picture is drawn with: {context, view, scene, colors, frame: the robot's, once it is drawn}.
 const Zones = (() => {
+  const { dot, minus, along, mix } = Space;
   const RING = Array.from({ length: 49 }, (_, k) => [Math.cos(k * Math.PI / 24), Math.sin(k * Math.PI / 24)]);
   const SIGNS = [[-1, -1, -1], [1, -1, -1], [1, 1, -1], [-1, 1, -1], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]];
   const BOX_EDGES = [[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 7], [7, 4], [0, 4], [1, 5], [2, 6], [3, 7]];
   const BOX_FACES = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 5, 4], [2, 3, 7, 6], [1, 2, 6, 5], [3, 0, 4, 7]];
 
-  function place(T, p) {
-    return [0, 1, 2].map(k => T[k][0] * p[0] + T[k][1] * p[1] + T[k][2] * p[2] + T[k][3]);
+  const CIRCLES = [([x, y]) => [x, y, 0], ([x, y]) => [x, 0, y], ([x, y]) => [0, x, y]].map(ring => RING.map(ring));
+  const ENDS = [-1, 1].map(z => RING.map(([x, y]) => [x, y, z])), SIDES = [0, 6, 12, 18, 24, 30, 36, 42].map(k => ENDS.map(ring => ring[k]));
+
+  // Wires and faces of each bounded kind in the box from -1 to 1, and half the size of the box around a zone.
+  const KINDS = {
+    box: { half: size => size, wires: BOX_EDGES.map(edge => edge.map(k => SIGNS[k])), faces: BOX_FACES.map(face => face.map(k => SIGNS[k])) },
+    sphere: { half: ([a]) => [a, a, a], wires: CIRCLES, faces: [CIRCLES[0]] },
+    cylinder: { half: ([a, b]) => [a, a, b], wires: [...ENDS, ...SIDES], faces: ENDS },
+  };
+  const kind = zone => Object.hasOwn(KINDS, zone.kind) ? KINDS[zone.kind] : KINDS.box;
+  const tint = (zone, colors) => colors[zone.keep === 'in' ? 'in' : 'out'];
+
+  // Points of the box from -1 to 1 where a zone has them: unless told which, its corners, or those of the box around it.
+  function placed(zone, points = SIGNS) {
+    const half = kind(zone).half([0, 1, 2].map(k => (zone.size || [])[k] || 0));
+    return points.map(p => p.map((x, k) => x * half[k])).map(p => zone.T.slice(0, 3).map(row => dot(row, p) + row[3]));
   }
 
-  function size(zone) {
-    return [0, 1, 2].map(k => (zone.size || [])[k] || 0);
+  // The wires or faces of a zone in base coordinates. A half-space has no end: show the patch of its plane beside the
+  // robot, in the plane's axes nearest to ours.
+  function parts(zone, { camera: { target, radius } }, key) {
+    if (zone.kind !== 'half-space') return kind(zone)[key].map(points => placed(zone, points));
+    const [u, v, normal, at] = [0, 1, 2, 3].map(m => [0, 1, 2].map(k => zone.T[k][m])), r = 0.95 * radius;
+    const middle = along(target, -dot(normal, minus(target, at)), normal);
+    const on = (s, t) => along(along(middle, r * s, u), r * t, v);
+    if (key === 'faces') return [[on(-1, -1), on(1, -1), on(1, 1), on(-1, 1)]];
+    return [-1, -0.5, 0, 0.5, 1].flatMap(s => [[on(s, -1), on(s, 1)], [on(-1, s), on(1, s)]]);
   }
 
-  // Points that span a bounded zone: of its box, or of the box around it.
-  function corners(zone) {
-    const [a, b, c] = size(zone);
-    const half = zone.kind === 'sphere' ? [a, a, a] : zone.kind === 'cylinder' ? [a, a, b] : [a, b, c];
-    return SIGNS.map(sign => place(zone.T, sign.map((s, k) => s * half[k])));
-  }
-
-  // A half-space has no end: show the patch of its plane beside the robot, in the plane's axes nearest to ours.
-  function patch(zone, scene) {
-    const normal = [0, 1, 2].map(k => zone.T[k][2]), at = [0, 1, 2].map(k => zone.T[k][3]);
-    const c = scene.camera.target, r = scene.camera.radius * 0.95;
-    const off = normal.reduce((sum, n, k) => sum + n * (c[k] - at[k]), 0);
-    const middle = c.map((x, k) => x - off * normal[k]);
-    const [u, v] = [0, 1].map(m => [0, 1, 2].map(k => zone.T[k][m]));
-    return (s, t) => middle.map((x, k) => x + r * (s * u[k] + t * v[k]));
-  }
-
-  function wires(zone, scene) {
-    const [a, b] = size(zone), at = p => place(zone.T, p);
-    if (zone.kind === 'half-space') {
-      const on = patch(zone, scene), steps = [-1, -0.5, 0, 0.5, 1];
-      return steps.flatMap(s => [[on(s, -1), on(s, 1)], [on(-1, s), on(1, s)]]);
-    }
-    if (zone.kind === 'sphere') {
-      return [([x, y]) => [x, y, 0], ([x, y]) => [x, 0, y], ([x, y]) => [0, x, y]].map(ring => RING.map(p => at(ring(p).map(q => a * q))));
-    }
-    if (zone.kind === 'cylinder') {
-      const rings = [-b, b].map(z => RING.map(([x, y]) => at([a * x, a * y, z])));
-      const sides = [0, 6, 12, 18, 24, 30, 36, 42].map(k => [rings[0][k], rings[1][k]]);
-      return [...rings, ...sides];
-    }
-    const points = corners(zone);
-    return BOX_EDGES.map(edge => edge.map(k => points[k]));
-  }
-
-  function surfaces(zone, scene) {
-    if (zone.kind === 'half-space') {
-      const on = patch(zone, scene);
-      return [[on(-1, -1), on(1, -1), on(1, 1), on(-1, 1)]];
-    }
-    if (zone.kind === 'box') {
-      const points = corners(zone);
-      return BOX_FACES.map(face => face.map(k => points[k]));
-    }
-    const rings = wires(zone, scene).filter(wire => wire.length > 2);
-    return zone.kind === 'cylinder' ? rings : rings.slice(0, 1);
-  }
-
-  function faces(context, view, zone, scene, colors) {
-    context.fillStyle = colors[zone.keep === 'in' ? 'in' : 'out'];
+  function faces({ context, view, scene, colors }, zone) {
+    context.fillStyle = tint(zone, colors);
     context.globalAlpha = zone.keep === 'in' ? 0.035 : 0.075;
-    for (const face of surfaces(zone, scene)) {
+    for (const face of parts(zone, scene, 'faces')) {
       const shown = clip(face.map(p => Camera.toEye(view, p)), view.near);
-      if (shown.length < 3) continue;
-      polygon(context, shown.map(e => Camera.toScreen(view, e)));
-      context.fill();
+      if (shown.length > 2) context.fill(outline(shown.map(e => Camera.toScreen(view, e))));
     }
     context.globalAlpha = 1;
   }
@@ -342,26 +274,23 @@ const Zones = (() => {
   function clip(points, near) {
     return points.flatMap((p, i) => {
       const q = points[(i + 1) % points.length], kept = p[2] > near ? [p] : [];
-      if ((p[2] > near) === (q[2] > near)) return kept;
-      const s = (near - p[2]) / (q[2] - p[2]);
-      return [...kept, p.map((x, k) => x + s * (q[k] - x))];
+      return (p[2] > near) === (q[2] > near) ? kept : [...kept, mix(p, q, (near - p[2]) / (q[2] - p[2]))];
     });
   }
 
-  function edges(context, view, zone, scene, colors, frame) {
-    const style = { color: colors[zone.keep === 'in' ? 'in' : 'out'], width: 1.4, alpha: 0.9 };
-    if (zone.kind === 'half-space') style.alpha = 0.45;
-    wires(zone, scene).forEach(wire => line(context, view, wire, frame, style));
+  function edges(stage, zone) {
+    const style = { color: tint(zone, stage.colors), width: 1.4, alpha: zone.kind === 'half-space' ? 0.45 : 0.9 };
+    parts(zone, stage.scene, 'wires').forEach(wire => line(stage, wire, style));
   }
 
   // A line in space; where the robot hides it, it stays as a shade.
-  function line(context, view, points, frame, style) {
-    const seen = new Path2D(), hidden = new Path2D(), step = 0.02 * Math.max(view.near * 50, 1e-6);
-    for (let i = 0; i + 1 < points.length; i++) {
-      const a = Camera.toEye(view, points[i]), b = Camera.toEye(view, points[i + 1]);
-      const pieces = frame ? Math.min(80, Math.max(1, Math.ceil(Math.hypot(b[0] - a[0], b[1] - a[1], b[2] - a[2]) / step))) : 1;
+  function line({ context, view, frame }, points, style) {
+    const seen = new Path2D(), hidden = new Path2D(), eyed = points.map(p => Camera.toEye(view, p));
+    for (let i = 0; i + 1 < eyed.length; i++) {
+      const [a, b] = eyed.slice(i, i + 2), length = Math.hypot(...minus(b, a));
+      const pieces = frame ? Math.min(80, Math.max(1, Math.ceil(length / Math.max(view.near, 1e-8)))) : 1;
       for (let k = 0; k < pieces; k++) {
-        const p = a.map((x, m) => x + (b[m] - x) * k / pieces), q = a.map((x, m) => x + (b[m] - x) * (k + 1) / pieces);
+        const p = mix(a, b, k / pieces), q = mix(a, b, (k + 1) / pieces);
         if (!(p[2] > view.near && q[2] > view.near)) continue;
         const s = Camera.toScreen(view, p), e = Camera.toScreen(view, q);
         const depth = Raster.depthAt(frame, (s[0] + e[0]) / 2, (s[1] + e[1]) / 2);
@@ -370,103 +299,91 @@ const Zones = (() => {
         path.lineTo(...e);
       }
     }
-    context.strokeStyle = style.color;
-    context.lineWidth = style.width;
-    context.lineCap = 'round';
-    context.globalAlpha = style.alpha;
-    context.stroke(seen);
-    context.globalAlpha = 0.22 * style.alpha;
-    context.stroke(hidden);
-    context.globalAlpha = 1;
+    stroke(context, seen, style);
+    stroke(context, hidden, { ...style, alpha: 0.22 * style.alpha });
   }
 
   // Grid lines every 1, 2 or 5 · 10ⁿ m on z = 0.
-  function floor(context, view, scene, colors) {
-    const rough = scene.camera.radius / 6, power = Math.pow(10, Math.floor(Math.log10(rough)));
-    const step = power * [1, 2, 5, 10].find(k => k * power >= rough);
-    const [x0, y0] = [0, 1].map(k => step * Math.floor(scene.low[k] / step - 0.5));
-    const [x1, y1] = [0, 1].map(k => step * Math.ceil(scene.high[k] / step + 0.5));
-    const style = { color: colors.grid, width: 1, alpha: 1 };
-    for (let x = x0; x <= x1 + step / 2; x += step) line(context, view, [[x, y0, 0], [x, y1, 0]], null, style);
-    for (let y = y0; y <= y1 + step / 2; y += step) line(context, view, [[x0, y, 0], [x1, y, 0]], null, style);
+  function floor(stage) {
+    const { scene, colors } = stage, rough = scene.camera.radius / 6, power = Math.pow(10, Math.floor(Math.log10(rough)));
+    const step = power * [1, 2, 5, 10].find(k => k * power >= rough), style = { color: colors.grid, width: 1, alpha: 1 };
+    const [x0, y0] = scene.low.map(x => step * Math.floor(x / step - 0.5));
+    const [x1, y1] = scene.high.map(x => step * Math.ceil(x / step + 0.5));
+    for (let x = x0; x <= x1 + step / 2; x += step) line(stage, [[x, y0, 0], [x, y1, 0]], style);
+    for (let y = y0; y <= y1 + step / 2; y += step) line(stage, [[x0, y, 0], [x1, y, 0]], style);
     scene.step = step;
   }
 
-  function axes(context, view, scene, frame) {
-    const length = 0.28 * scene.camera.radius;
-    [['x', '#e0443e'], ['y', '#2f9e44'], ['z', '#3b7ddd']].forEach(([name, color], k) => {
-      const tip = [0, 0, 0];
-      tip[k] = length;
-      line(context, view, [[0, 0, 0], tip], frame, { color, width: 2, alpha: 1 });
-      const e = Camera.toEye(view, tip.map(x => 1.12 * x));
-      if (!(e[2] > view.near)) return;
-      const at = Camera.toScreen(view, e);
-      if (Raster.depthAt(frame, ...at) > e[2]) text(context, name, at, color, null);
+  function axes(stage) {
+    const { context, view, scene, frame } = stage, length = 0.28 * scene.camera.radius;
+    [['x', '#e0443e', [1, 0, 0]], ['y', '#2f9e44', [0, 1, 0]], ['z', '#3b7ddd', [0, 0, 1]]].forEach(([name, color, way]) => {
+      line(stage, [[0, 0, 0], way.map(x => length * x)], { color, width: 2, alpha: 1 });
+      const e = Camera.toEye(view, way.map(x => 1.12 * length * x)), at = Camera.toScreen(view, e);
+      if (e[2] > view.near && Raster.depthAt(frame, ...at) > e[2]) text(context, name, at, color);
     });
   }
 
-  // Names of zones at their highest edge, none on top of another.
-  function labels(context, view, scene, colors) {
-    const taken = [];
+  // Names of zones at their highest edge.
+  function labels({ context, view, scene, colors }) {
+    const taken = [], held = (x, room, most) => Math.min(most - room, Math.max(room, x));
     for (const zone of scene.zones) {
-      const points = zone.kind === 'half-space' ? surfaces(zone, scene)[0] : corners(zone);
+      const points = zone.kind === 'half-space' ? parts(zone, scene, 'faces')[0] : placed(zone);
       const shown = points.map(p => Camera.toEye(view, p)).filter(e => e[2] > view.near).map(e => Camera.toScreen(view, e));
       if (!shown.length) continue;
-      const top = shown.reduce((best, p) => p[1] < best[1] ? p : best);
-      const name = String(zone.name ?? '').slice(0, 30), half = 3.4 * name.length + 4;
-      const x = Math.min(view.width - half, Math.max(half, top[0]));
-      let y = Math.min(view.height - 12, Math.max(12, top[1] - 9));
-      while (taken.some(([p, q, h]) => Math.abs(p - x) < h + half && Math.abs(q - y) < 15) && y < view.height - 12) y += 15;
-      taken.push([x, y, half]);
-      text(context, name, [x, y], colors[zone.keep === 'in' ? 'in' : 'out'], colors.back);
+      const top = shown.reduce((best, p) => p[1] < best[1] ? p : best), name = String(zone.name ?? '').slice(0, 30);
+      const wide = context.measureText(name).width, left = held(top[0], wide / 2 + 4, view.width) - wide / 2;
+      text(context, name, free([left], held(top[1] - 9, 12, view.height), wide, taken, view.width), tint(zone, colors), colors.back);
     }
   }
 
+  // The nearest place for words off those that are taken: at one of some left ends, on this height, higher or lower.
+  function free(lefts, y, wide, taken, width) {
+    const heights = Array.from({ length: 12 }, (_, step) => y + (step % 2 ? 1 : -1) * 15 * Math.ceil(step / 2));
+    const places = heights.flatMap(at => lefts.filter(left => left > 2 && left + wide < width - 2).map(left => [left, at]));
+    const off = ([left, at]) => taken.every(([x, y, w]) => left > x + w + 3 || left + wide < x - 3 || Math.abs(at - y) > 15);
+    const [left, at] = places.find(off) ?? [lefts[0], y];
+    taken.push([left, at, wide]);
+    return [left + wide / 2, at];
+  }
+
+  // Words around a place, with a halo that parts them from what is behind.
   function text(context, words, [x, y], color, halo) {
-    context.font = '600 12px system-ui, sans-serif';
-    context.textAlign = 'center';
-    context.textBaseline = 'middle';
-    if (halo) {
-      context.lineWidth = 3;
-      context.lineJoin = 'round';
-      context.strokeStyle = halo;
-      context.strokeText(words, x, y);
-    }
-    context.fillStyle = color;
+    Object.assign(context, { textAlign: 'center', textBaseline: 'middle', lineWidth: 3, lineJoin: 'round', strokeStyle: halo, fillStyle: color });
+    if (halo) context.strokeText(words, x, y);
     context.fillText(words, x, y);
   }
 
-  function stroke(context, points, color, alpha) {
-    context.beginPath();
-    points.forEach(([x, y], i) => i ? context.lineTo(x, y) : context.moveTo(x, y));
-    context.lineWidth = 1;
-    context.strokeStyle = color;
-    context.globalAlpha = alpha;
-    context.stroke();
+  function stroke(context, path, { color, width, alpha }) {
+    Object.assign(context, { strokeStyle: color, lineWidth: width, lineCap: 'round', globalAlpha: alpha });
+    context.stroke(path);
     context.globalAlpha = 1;
   }
 
-  function polygon(context, points) {
-    context.beginPath();
-    points.forEach(([x, y], i) => i ? context.lineTo(x, y) : context.moveTo(x, y));
-    context.closePath();
+  function outline(points) {
+    const path = new Path2D();
+    points.forEach(([x, y]) => path.lineTo(x, y));
+    return path;
   }
 
-  return { corners, faces, edges, line, floor, axes, labels, stroke, polygon };
+  return { placed, faces, edges, line, floor, axes, labels, free, text, stroke, outline };
 })();
 
 // The robot in its cell: floor, zones, capsules, the tool's path, what is inside. The picture of one moment.
 const Scene = (() => {
+  const { dot, mix } = Space;
   const GRID = 1e-4; // positions arrive in tenths of a millimetre
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133], KNOWN = [64, 132, 245], BELIEVED = [172, 142, 200];
   const ASSUMED = [255, 205, 0]; // volumes of links whose shape is not known
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
+  const HERE = [GRID, 0, 0, 0, 0, GRID, 0, 0, 0, 0, GRID, 0]; // the pose of what stands still
+  const FONT = '600 12px system-ui, "DejaVu Sans", sans-serif';
+  const pose = T => Array.isArray(T) && T.length === 4 && T.every(row => row.length === 4 && row.every(x => typeof x === 'number'));
 
   function create(canvas, plan) {
     const scene = {
-      canvas, context: canvas.getContext('2d'), zones: plan.zones.filter(zone => numbers(zone.T)), links: plan.links || [],
-      base: plan.base_capsules, hulls: plan.hulls || [], looks: true, camera: Camera.create([0, 0, 0.5], 1), path: [], quality: 1, cost: 0,
+      canvas, context: canvas.getContext('2d'), zones: plan.zones.filter(zone => pose(zone.T)), links: plan.links || [],
+      base: plan.base_capsules, hulls: plan.hulls || [], looks: true, camera: Camera.create(), path: [], quality: 1, cost: 0,
     };
     // one view for all runs: the picture does not jump when another is chosen
     const shown = plan.runs.flatMap(run => [run.frames, run.approach].filter(Boolean).map(frames => [frames, run.capsules || []]));
@@ -479,57 +396,47 @@ const Scene = (() => {
     scene.frames = frames;
     scene.capsules = capsules || [];
     scene.path = frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID));
+    scene.order = new Map([...new Set(scene.capsules.map(c => c.link))].map((link, i) => [link, i]));
   }
 
   // How far all of it reaches; the camera looks at that box.
   function frameView(scene, shown) {
-    const low = [0, 0, 0], high = [0, 0, 0];
-    const add = (p, r) => {
-      if (!p.every(x => Number.isFinite(x))) return;
-      p.forEach((x, k) => {
-        if (x - r < low[k]) low[k] = x - r;
-        if (x + r > high[k]) high[k] = x + r;
-      });
-    };
-    for (const [frames] of shown) {
-      frames.time.forEach((t, k) => k % 10 || inside({ ...scene, frames }, t).forEach(body => add(body.center, Math.max(...body.half))));
-    }
-    for (const c of scene.base) {
-      add(c.start, c.radius);
-      add(c.end, c.radius);
-    }
+    const ends = (c, a, b) => [a, b].map(p => [p, c.radius]), meters = row => row.map(x => x * GRID);
+    const balls = [[[0, 0, 0], 0], ...scene.base.flatMap(c => ends(c, c.start, c.end))];
     for (const [frames, capsules] of shown) {
-      for (const frame of frames.capsules) {
-        capsules.forEach((c, i) => [0, 3].forEach(k => add(frame.slice(6 * i + k, 6 * i + k + 3).map(x => x * GRID), c.radius)));
+      const within = frames.time.filter((_, k) => k % 10 === 0).flatMap(t => inside({ ...scene, frames }, t));
+      balls.push(...within.map(({ center, half }) => [center, Math.max(...half)]), ...frames.tool.map(p => [meters(p), 0.02]));
+      for (const frame of frames.capsules.map(meters)) {
+        balls.push(...capsules.flatMap((c, i) => ends(c, frame.slice(6 * i, 6 * i + 3), frame.slice(6 * i + 3, 6 * i + 6))));
       }
-      frames.tool.forEach(p => add(p.map(x => x * GRID), 0.02));
     }
-    const room = 0.5 * Math.hypot(...low.map((x, k) => high[k] - x)); // a cell may be far larger than the robot
-    const [least, most] = [low.map(x => x - room), high.map(x => x + room)];
-    for (const zone of scene.zones) {
-      if (zone.kind === 'half-space') continue;
-      Zones.corners(zone).forEach(p => add(p.map((x, k) => Math.min(most[k], Math.max(least[k], x))), 0));
-    }
-    const { camera } = scene, radius = 0.5 * Math.hypot(...low.map((x, k) => high[k] - x)) || 1;
-    const ends = [low, high.map(x => Math.max(x, 0.32 * radius))]; // with the names of the axes
-    const corners = Array.from({ length: 8 }, (_, n) => [0, 1, 2].map(k => ends[n >> k & 1][k]));
-    Object.assign(camera, { target: low.map((x, k) => (x + high[k]) / 2), radius, corners, distance: null });
+    const known = balls.filter(([p]) => p.every(Number.isFinite));
+    const robot = [0, 1, 2].map(k => Svg.range(known.flatMap(([p, r]) => [p[k] - r, p[k] + r])));
+    const across = box => Math.hypot(...box.map(([low, high]) => high - low)), room = 0.5 * across(robot); // a cell may be far larger
+    const zones = scene.zones.filter(zone => zone.kind !== 'half-space').flatMap(zone => Zones.placed(zone));
+    const box = robot.map(([low, high], k) => Svg.range([low, high, ...zones.map(p => Math.min(high + room, Math.max(low - room, p[k])))]));
+    const radius = 0.5 * across(box) || 1, [low, high] = [0, 1].map(side => box.map(ends => ends[side]));
+    const seen = [low, high.map(x => Math.max(x, 0.32 * radius))]; // with the names of the axes
+    const corners = Array.from({ length: 8 }, (_, n) => [0, 1, 2].map(k => seen[n >> k & 1][k]));
+    Object.assign(scene.camera, { target: mix(low, high, 0.5), radius, corners, distance: null });
     Object.assign(scene, { low, high });
   }
 
-  // Capsules at time t, between two frames: straight.
+  // A row of the frames at time t, between two frames: straight.
+  function rowAt(frames, key, t) {
+    const [i, s] = between(frames.time, t), rows = frames[key], row = rows[i] || [];
+    return mix(row, rows[Math.min(i + 1, frames.time.length - 1)] || row, s).map(x => GRID * x);
+  }
+
+  // Capsules at time t.
   function bodies(scene, t, looks) {
-    const frames = scene.frames, n = frames.time.length;
     const still = scene.base.filter(c => !(looks && c.points));
     const found = still.map(c => ({ start: c.start, end: c.end, radius: c.radius, color: c.assumed ? ASSUMED : BASE }));
-    if (!n) return found;
-    const [i, s] = between(frames.time, t);
-    const a = frames.capsules[i] || [], b = frames.capsules[Math.min(i + 1, n - 1)] || a;
+    const ends = scene.frames.time.length ? rowAt(scene.frames, 'capsules', t) : [];
     scene.capsules.forEach((c, k) => {
-      if (looks && hullsOf(scene)[k]) return;
-      const p = [0, 1, 2, 3, 4, 5].map(m => GRID * (a[6 * k + m] + s * (b[6 * k + m] - a[6 * k + m])));
+      if (!ends.length || looks && hullsOf(scene)[k]) return;
       const color = c.assumed ? ASSUMED : c.link === -1 || c.link === 'base' ? BASE : BODY[scene.order.get(c.link) % 2];
-      found.push({ start: p.slice(0, 3), end: p.slice(3), radius: c.radius, color });
+      found.push({ start: ends.slice(6 * k, 6 * k + 3), end: ends.slice(6 * k + 3, 6 * k + 6), radius: c.radius, color });
     });
     return found;
   }
@@ -541,113 +448,81 @@ const Scene = (() => {
 
   // Where they are at time t in the eye's coordinates; a frame has 12 numbers for each pose, its rows.
   function shapes(scene, view, t) {
-    const { frames: { poses, time } } = scene, still = scene.base.filter(c => c.points);
     if (!scene.looks) return [];
-    const fixed = still.map(({ points, faces }) => ({ points: placed(view, points, [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]), faces, color: BASE }));
-    if (!time.length) return fixed;
-    const [i, s] = between(time, t);
-    return [...fixed, ...hullsOf(scene).flatMap((hull, k) => {
-      if (!hull) return [];
-      const at = n => poses[Math.min(n, time.length - 1)].slice(12 * hull.pose, 12 * hull.pose + 12), [a, b] = [at(i), at(i + 1)];
-      const color = BODY[scene.order.get(scene.capsules[k].link) % 2];
-      return [{ points: placed(view, hull.points, a.map((x, m) => GRID * (x + s * (b[m] - x)))), faces: hull.faces, color }];
-    })];
+    const fixed = scene.base.filter(c => c.points).map(body => placed(view, body, HERE, BASE));
+    const poses = scene.frames.time.length && hullsOf(scene).length ? rowAt(scene.frames, 'poses', t) : null;
+    const color = k => BODY[scene.order.get(scene.capsules[k].link) % 2], rows = n => poses.slice(12 * n, 12 * n + 12);
+    return [...fixed, ...(poses ? hullsOf(scene) : []).flatMap((hull, k) => hull ? [placed(view, hull, rows(hull.pose), color(k))] : [])];
   }
 
-  function placed(view, v, T) {
-    return Array.from({ length: v.length / 3 }, (_, n) => {
-      const [x, y, z] = [GRID * v[3 * n], GRID * v[3 * n + 1], GRID * v[3 * n + 2]];
-      return Camera.toEye(view, [0, 4, 8].map(r => T[r] * x + T[r + 1] * y + T[r + 2] * z + T[r + 3]));
+  function placed(view, { points: v, faces }, T, color) {
+    const points = Array.from({ length: v.length / 3 }, (_, n) => {
+      const p = [GRID * v[3 * n], GRID * v[3 * n + 1], GRID * v[3 * n + 2]];
+      return Camera.toEye(view, [0, 4, 8].map(r => T[r] * p[0] + T[r + 1] * p[1] + T[r + 2] * p[2] + T[r + 3]));
     });
+    return { points, faces, color };
   }
 
   // Ellipsoids of the links' inertia at time t, in base coordinates.
   function inside({ links, frames }, t) {
-    if (!links.length || !frames.time.length) return [];
-    const [i, s] = between(frames.time, t), a = frames.ellipsoids[i], b = frames.ellipsoids[Math.min(i + 1, frames.time.length - 1)];
-    return links.map((link, k) => {
-      const x = Array.from({ length: 12 }, (_, m) => GRID * (a[12 * k + m] + s * (b[12 * k + m] - a[12 * k + m])));
-      const axes = [0, 1, 2].map(m => [x[3 + m], x[6 + m], x[9 + m]]), color = link.mass_label === 'data-determined' ? KNOWN : BELIEVED;
+    const row = links.length && frames.time.length ? rowAt(frames, 'ellipsoids', t) : [];
+    return (row.length ? links : []).map((link, k) => {
+      const x = row.slice(12 * k, 12 * k + 12), axes = [0, 1, 2].map(m => [x[3 + m], x[6 + m], x[9 + m]]);
+      const color = link.mass_label === 'data-determined' ? KNOWN : BELIEVED;
       return { center: x.slice(0, 3), axes, half: link.half_axes.map(h => Math.max(h, 0.004)), name: link.link, color };
     });
   }
 
   function eyed(view, { center, axes, half, color }) {
-    const turned = axis => [view.right, view.up, view.forward].map(own => Camera.dot(axis, own) / Math.hypot(...axis));
+    const turned = axis => [view.right, view.up, view.forward].map(own => dot(axis, own) / Math.hypot(...axis));
     return Raster.ellipsoid({ c: Camera.toEye(view, center), axes: axes.map(turned), half, color });
   }
 
-  // Each link's name beside its centre of mass, where no other name is; a thin line leads to one that had to go far.
-  function names(scene, view, found, colors) {
-    const { context, canvas } = scene, taken = [];
-    context.font = '600 12px system-ui, "DejaVu Sans", sans-serif';
-    context.textAlign = 'left';
-    context.textBaseline = 'alphabetic';
+  // Each link's name beside its centre of mass; a thin line leads to one that had to go far.
+  function names({ context, view, colors }, found) {
+    const taken = [];
     for (const body of found) {
       const e = Camera.toEye(view, body.center), words = body.name.length > 24 ? `${body.name.slice(0, 23)}…` : body.name;
       if (!(e[2] > view.near)) continue;
       const [x, y] = Camera.toScreen(view, e), wide = context.measureText(words).width;
-      const [left, base] = free(x, y, wide, taken, canvas.clientWidth);
-      taken.push([left, base - 12, left + wide, base + 3]);
-      if (Math.abs(base - y) > 20) Zones.stroke(context, [[x, y], [x < left ? left - 2 : left + wide + 2, base - 4]], colors.text, 0.5);
-      context.lineWidth = 3;
-      context.strokeStyle = colors.back;
-      context.fillStyle = colors.text;
-      context.strokeText(words, left, base);
-      context.fillText(words, left, base);
+      const at = Zones.free([x + 8, x - 8 - wide], y - 10, wide, taken, view.width), end = wide / 2 + 2;
+      const leader = Zones.outline([[x, y], [at[0] + (x < at[0] ? -end : end), at[1]]]);
+      if (Math.abs(at[1] + 4 - y) > 20) Zones.stroke(context, leader, { color: colors.text, width: 1, alpha: 0.5 });
+      Zones.text(context, words, at, colors.text, colors.back);
     }
   }
 
-  // The nearest place for words: right or left of a point, higher or lower, off those that are taken.
-  function free(x, y, wide, taken, width) {
-    for (let step = 0; step < 12; step++) {
-      const base = y - 6 + (step % 2 ? 1 : -1) * 15 * Math.ceil(step / 2);
-      for (const left of [x + 8, x - 8 - wide]) {
-        const fits = left > 2 && left + wide < width - 2;
-        if (fits && taken.every(([a, b, c, d]) => left > c + 3 || left + wide < a - 3 || base - 12 > d || base + 3 < b)) return [left, base];
-      }
-    }
-    return [x + 6, y - 6];
-  }
-
+  // The frame before time t, and the share of the way to the next that is done.
   function between(time, t) {
-    let i = 0, j = time.length - 1;
-    while (j - i > 1) {
-      const middle = (i + j) >> 1;
-      if (time[middle] <= t) i = middle;
-      else j = middle;
-    }
-    const length = time[i + 1] - time[i];
+    const i = Math.max(0, Math.min(Marks.place(time, t), time.length - 1) - 1), length = time[i + 1] - time[i];
     return [i, length > 0 ? Math.min(1, Math.max(0, (t - time[i]) / length)) : 0];
   }
 
   function draw(scene, t, moving) {
-    const { canvas, context } = scene;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
+    const { canvas, context } = scene, [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (!width || !height) return;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
     if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    scene.order = new Map([...new Set(scene.capsules.map(c => c.link))].map((link, i) => [link, i]));
-    const view = Camera.pose(scene.camera, width, height), colors = theme(canvas);
-    const solid = bodies(scene, t, scene.looks);
-    Zones.floor(context, view, scene, colors);
-    bodies(scene, t, false).forEach(c => shadow(context, view, c, colors));
-    scene.zones.forEach(zone => Zones.faces(context, view, zone, scene, colors));
+    context.font = FONT;
+    const view = Camera.pose(scene.camera, width, height), stage = { context, view, scene, colors: theme(canvas), frame: null };
+    Zones.floor(stage);
+    bodies(scene, t, false).forEach(capsule => shadow(stage, capsule));
+    scene.zones.forEach(zone => Zones.faces(stage, zone));
     const began = performance.now(), fine = moving ? scene.quality * ratio : Math.max(2, ratio), hidden = inside(scene, t);
-    const capsules = solid.map(c => Raster.capsule({ ...c, a: Camera.toEye(view, c.start), b: Camera.toEye(view, c.end) }));
-    const frame = Raster.draw([...capsules, ...shapes(scene, view, t)], view, fine);
+    const capsules = bodies(scene, t, scene.looks).map(c => Raster.capsule({ ...c, a: Camera.toEye(view, c.start), b: Camera.toEye(view, c.end) }));
+    stage.frame = Raster.draw([...capsules, ...shapes(scene, view, t)], view, fine);
     const within = Raster.draw(hidden.map(body => eyed(view, body)), view, fine);
     if (within) paint(context, within, 1);
-    if (frame) paint(context, frame, within ? GLASS : 1);
+    if (stage.frame) paint(context, stage.frame, within ? GLASS : 1);
     if (moving) adapt(scene, performance.now() - began);
-    scene.zones.forEach(zone => Zones.edges(context, view, zone, scene, colors, frame));
-    trace(context, view, scene, t, colors, frame);
-    Zones.axes(context, view, scene, frame);
-    Zones.labels(context, view, scene, colors);
-    names(scene, view, hidden, colors);
+    scene.zones.forEach(zone => Zones.edges(stage, zone));
+    trace(stage, t);
+    Zones.axes(stage);
+    Zones.labels(stage);
+    names(stage, hidden);
   }
 
   // Draw coarser while the machine is too slow for a smooth motion.
@@ -657,64 +532,48 @@ const Scene = (() => {
     if (scene.cost < 10 && scene.quality < 1) scene.quality = Math.min(1, scene.quality * 1.1);
   }
 
-  function paint(context, frame, alpha) {
-    const sheet = document.createElement('canvas');
-    sheet.width = frame.width;
-    sheet.height = frame.height;
-    sheet.getContext('2d').putImageData(frame.image, 0, 0);
-    context.imageSmoothingEnabled = true;
-    context.imageSmoothingQuality = 'high';
-    context.globalAlpha = alpha;
-    const s = frame.scale;
-    context.drawImage(sheet, frame.left / s, frame.top / s, frame.width / s, frame.height / s);
+  function paint(context, { image, left, top, width, height, scale }, alpha) {
+    const sheet = Object.assign(document.createElement('canvas'), { width, height });
+    sheet.getContext('2d').putImageData(image, 0, 0);
+    Object.assign(context, { imageSmoothingEnabled: true, imageSmoothingQuality: 'high', globalAlpha: alpha });
+    context.drawImage(sheet, left / scale, top / scale, width / scale, height / scale);
     context.globalAlpha = 1;
   }
 
   // What a capsule darkens on the floor z = 0, under light from above.
-  function shadow(context, view, capsule, colors) {
-    if (Math.max(capsule.start[2], capsule.end[2]) < 0) return;
-    const [a, b, r] = [capsule.start, capsule.end, capsule.radius];
+  function shadow({ context, view, colors }, { start: a, end: b, radius }) {
+    if (Math.max(a[2], b[2]) < 0) return;
     const away = Math.atan2(b[1] - a[1], b[0] - a[0]);
-    const outline = [];
-    for (let k = 0; k <= 12; k++) outline.push([b, away - Math.PI / 2 + Math.PI * k / 12]);
-    for (let k = 0; k <= 12; k++) outline.push([a, away + Math.PI / 2 + Math.PI * k / 12]);
-    const points = outline.map(([p, angle]) => Camera.toEye(view, [p[0] + r * Math.cos(angle), p[1] + r * Math.sin(angle), 0]));
+    const points = [[b, away - Math.PI / 2], [a, away + Math.PI / 2]].flatMap(([p, from]) => Array.from({ length: 13 }, (_, k) => {
+      const angle = from + Math.PI * k / 12;
+      return Camera.toEye(view, [p[0] + radius * Math.cos(angle), p[1] + radius * Math.sin(angle), 0]);
+    }));
     if (points.some(e => !(e[2] > view.near))) return;
-    Zones.polygon(context, points.map(e => Camera.toScreen(view, e)));
     context.fillStyle = colors.shadow;
-    context.fill();
+    context.fill(Zones.outline(points.map(e => Camera.toScreen(view, e))));
   }
 
   // The tool's path: all of it thin, what is done thick, and the tool itself.
-  function trace(context, view, scene, t, colors, frame) {
-    const path = scene.path, time = scene.frames.time;
+  function trace(stage, t) {
+    const { context, view, scene: { path, frames: { time } }, colors } = stage;
     if (path.length < 2) return;
-    const [i, share] = between(time, t), next = path[Math.min(i + 1, path.length - 1)];
-    const here = path[i].map((x, m) => x + share * (next[m] - x));
-    Zones.line(context, view, path, frame, { color: colors.path, width: 1, alpha: 0.55 });
-    Zones.line(context, view, [...path.slice(0, i + 1), here], frame, { color: colors.done, width: 2.2, alpha: 1 });
-    const e = Camera.toEye(view, here);
+    const [i, share] = between(time, t), here = mix(path[i], path[Math.min(i + 1, path.length - 1)], share);
+    Zones.line(stage, path, { color: colors.path, width: 1, alpha: 0.55 });
+    Zones.line(stage, [...path.slice(0, i + 1), here], { color: colors.done, width: 2.2, alpha: 1 });
+    const e = Camera.toEye(view, here), tool = new Path2D();
     if (!(e[2] > view.near)) return;
-    const [x, y] = Camera.toScreen(view, e);
-    context.beginPath();
-    context.arc(x, y, 4, 0, 2 * Math.PI);
+    tool.arc(...Camera.toScreen(view, e), 4, 0, 2 * Math.PI);
     context.fillStyle = colors.done;
-    context.fill();
-    context.lineWidth = 1.5;
-    context.strokeStyle = colors.back;
-    context.stroke();
+    context.fill(tool);
+    Zones.stroke(context, tool, { color: colors.back, width: 1.5, alpha: 1 });
   }
 
   function theme(canvas) {
     const style = getComputedStyle(canvas), read = name => style.getPropertyValue(name).trim();
     return {
-      grid: read('--grid'), text: read('--text'), faint: read('--faint'), back: read('--card'), shadow: read('--shadow'),
+      grid: read('--grid'), text: read('--text'), back: read('--card'), shadow: read('--shadow'),
       path: read('--path'), done: read('--accent'), in: read('--keep-in'), out: read('--keep-out'),
     };
-  }
-
-  function numbers(T) {
-    return Array.isArray(T) && T.length === 4 && T.every(row => row.length === 4 && row.every(x => typeof x === 'number'));
   }
 
   return { create, show, draw };
