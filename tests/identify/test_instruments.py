@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy import stats
+from scipy.fft import dct
 
 from excitor.identify.estimate import compress, wls
 from excitor.identify.instruments import (
@@ -123,6 +125,23 @@ def test_few_samples_raise_no_more_alarms_than_many():
     assert 0.02 <= alarms <= 0.08
 
 
+@pytest.mark.parametrize(("n", "cosines"), [(4, 0), (5, 4), (6, 5), (9, 7), (60, 7)])
+def test_scores_are_judged_by_their_slow_cosines(n, cosines):
+    """Four more cosines than scores at least, all that there are at most; fewer than four do not judge three."""
+    scores = np.random.default_rng(n).normal(size=(n, 3))
+    F, dof, p = _judge(scores)
+    if not cosines:
+        assert (F, dof, p) == (0.0, (3.0, 1.0), 1.0)
+        return
+    slow = dct(scores, axis=0, norm="ortho")[1 : cosines + 1]
+    whole = scores.sum(axis=0) / np.sqrt(n)
+    T2 = whole @ np.linalg.solve(slow.T @ slow / cosines, whole)
+    assert dof == (3.0, cosines - 2.0)
+    assert pytest.approx(T2 * dof[1] / (3.0 * cosines)) == F
+    assert p == pytest.approx(stats.f.sf(F, *dof))
+    assert _judge(scores * [1.0, 1.0, 0.0])[0::2] == (0.0, 1.0)
+
+
 def test_torques_of_nothing_are_fitted_by_nothing():
     regression, _ = toy(0)
     regression = replace(regression, y=np.zeros_like(regression.y))
@@ -150,6 +169,7 @@ def test_the_test_names_the_joint_and_says_what_follows():
     start, fit = fitted(regression, Z)
     test = durbin_wu_hausman(regression, Z, start, fit.estimate.values)
     assert test.by_joint["j2"] < 0.01
+    assert test.by_joint.keys() == {"j1", "j2"}
     assert test.sentence.startswith("instruments are needed")
     assert "j2" in test.sentence
     exact = durbin_wu_hausman(replace(regression, W=Z), Z, start, TRUTH)
