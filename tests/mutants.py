@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ("robots", "design", "identify", "experiments")
 EQUIVALENT = ROOT / "tests" / "mutants.toml"
-MOST_FILES = 8  # test files that are tried for a module, the nearest first
+MOST_FILES = 16  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 30.0  # s: to find which test runs which line; of tests against one mutant, as traced
 MEMORY = 8 << 30  # bytes of address space
 # Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
@@ -351,7 +351,10 @@ def _imports() -> dict[str, frozenset[str]]:
 
 
 def nearest_tests(file: str) -> list[str]:
-    """Test files that may notice a fault in a module: by distance along imports, less one if named alike, then size."""
+    """Test files that may notice a fault in a module.
+
+    By distance along imports, less one if named alike; then by how many names they import from it, and size.
+    """
     graph, distance, front = _imports(), {file: 0}, {file}
     while front:
         front = {other for other, wanted in graph.items() if wanted & front and other not in distance}
@@ -359,8 +362,19 @@ def nearest_tests(file: str) -> list[str]:
     stem = Path(file).stem.rstrip("s")
     tests = [other for other in distance if Path(other).name.startswith("test_")]
     named = {other: stem in Path(other).stem for other in tests}
-    tests.sort(key=lambda other: (distance[other] - named[other], (ROOT / other).stat().st_size))
+    tests.sort(key=lambda other: (distance[other] - named[other], -_names_of(file, other), _size(other)))
     return tests[:MOST_FILES]
+
+
+def _names_of(file: str, test: str) -> int:
+    """Count the names that a test file imports from a module."""
+    name = f"excitor.{file.removesuffix('.py').replace('/', '.')}"
+    nodes = ast.walk(ast.parse((ROOT / test).read_text("utf-8")))
+    return sum(len(node.names) for node in nodes if isinstance(node, ast.ImportFrom) and node.module == name)
+
+
+def _size(file: str) -> int:
+    return (ROOT / file).stat().st_size
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
