@@ -144,7 +144,7 @@ _NAMES = {
     "tril": "triu",
 }
 _UNSWAPPED = ("min", "max", "minimum", "maximum", "hypot", "isinstance")  # the same in either order; of types
-_EVEN = ("abs", "absolute", "norm", "square")
+_EVEN = ("abs", "absolute", "norm", "square", "sum_squares")
 _UNARY = ("abs", "absolute", "sqrt")
 
 
@@ -173,10 +173,12 @@ def _of_even(node: ast.AST) -> ast.AST | None:
     """Return what stands in an even function, whose sign nobody sees."""
     match node:
         case ast.Call(func=func, args=[inner, *_]) if getattr(func, "attr", getattr(func, "id", "")) in _EVEN:
-            return inner
+            pass
         case ast.BinOp(left=inner, op=ast.Pow(), right=ast.Constant(value=2)):
-            return inner
-    return None
+            pass
+        case _:
+            return None
+    return inner.value if isinstance(inner, ast.Subscript) else inner
 
 
 def _compiles(mutant: Mutant) -> bool:
