@@ -355,7 +355,8 @@ def _imports() -> dict[str, frozenset[str]]:
 def nearest_tests(file: str) -> list[str]:
     """Test files that may notice a fault in a module.
 
-    By distance along imports, less one if named alike; then by how many names they import from it, and size.
+    By distance along imports, less one if named alike; then by how many names they import from it, whether they
+    are of its room and named like a module that imports it, and size.
     """
     graph, distance, front = _imports(), {file: 0}, {file}
     while front:
@@ -364,7 +365,11 @@ def nearest_tests(file: str) -> list[str]:
     stem = Path(file).stem.rstrip("s")
     tests = [other for other in distance if Path(other).name.startswith("test_")]
     named = {other: stem in Path(other).stem for other in tests}
-    tests.sort(key=lambda other: (distance[other] - named[other], -_names_of(file, other), _size(other)))
+    room = f"tests/{file.partition('/')[0]}/"
+    near = {other: (distance[other] - named[other], -_names_of(file, other)) for other in tests}
+    users = {Path(other).stem for other, wanted in graph.items() if file in wanted}
+    kin = {other: other.startswith(room) + any(user in other for user in users) for other in tests}
+    tests.sort(key=lambda other: (*near[other], -kin[other], _size(other)))
     return tests[:MOST_FILES]
 
 
