@@ -143,7 +143,15 @@ _NAMES = {
     "triu": "tril",
     "tril": "triu",
 }
-_UNSWAPPED = ("min", "max", "minimum", "maximum", "hypot", "isinstance")  # the same in either order; of types
+_UNSWAPPED = (
+    "min",
+    "max",
+    "minimum",
+    "maximum",
+    "hypot",
+    "array_equal",
+    "isinstance",
+)  # the same in either order; of types
 _EVEN = ("abs", "absolute", "norm", "square", "sum_squares")
 _UNARY = ("abs", "absolute", "sqrt")
 
