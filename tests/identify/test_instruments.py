@@ -142,6 +142,29 @@ def test_scores_are_judged_by_their_slow_cosines(n, cosines):
     assert _judge(scores * [1.0, 1.0, 0.0])[0::2] == (0.0, 1.0)
 
 
+@pytest.mark.parametrize(("moved", "iterations"), [(0.2, 1), (0.3, 2), (-0.3, 2)])
+def test_it_settles_when_every_parameter_has(moved, iterations):
+    """Started where one parameter alone is off, by so many deviations: a quarter of one is settled."""
+    regression, Z = toy(5, column_noise=0.1)
+    start = fitted(regression, Z)[1].estimate
+    start = replace(start, values=start.values + moved * start.sigma * [0.0, 1.0, 0.0])
+    found = instrumental_variables(regression, lambda _: Z, start=start)
+    assert (found.iterations, found.converged) == (iterations, True)
+    once = instrumental_variables(regression, lambda _: Z, start=start, max_iterations=1)
+    assert once.converged == (iterations == 1)
+
+
+@pytest.mark.parametrize(("share", "exact"), [(0.2, True), (5.0, False)])
+def test_columns_are_exact_up_to_rounding_of_the_torques(share, exact):
+    regression, Z = toy(6)
+    start = wls(compress(regression))
+    weights = 1.0 / np.array([start.group_sigma[joint, 0] for joint in regression.joint])
+    noise = np.random.default_rng(0).normal(size=Z.shape)
+    size = np.linalg.norm(weights * (noise @ TRUTH)) / np.linalg.norm(weights * regression.y)
+    noisy = replace(regression, W=Z + share * 1e-9 / size * noise)
+    assert (durbin_wu_hausman(noisy, Z, start, TRUTH).F == 0.0) == exact
+
+
 def test_torques_of_nothing_are_fitted_by_nothing():
     regression, _ = toy(0)
     regression = replace(regression, y=np.zeros_like(regression.y))
