@@ -20,7 +20,7 @@ from excitor.identify.instruments import (
 from excitor.identify.intervals import honest_intervals, joint_sigma
 from excitor.identify.methods import Problem, answer
 from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
-from excitor.identify.samples import Samples, backward, central, mid_sample
+from excitor.identify.samples import Samples, Step, backward, central, mid_sample
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.load import load
@@ -182,6 +182,28 @@ def test_positions_go_the_way_of_a_runs_differences(how):
     found = processed_as(run, q[first : first + len(run)], run.motion)
     for name in ("q", "dq", "ddq"):
         np.testing.assert_allclose(getattr(found, name)[2:-2], getattr(run.motion, name)[2:-2], rtol=1e-9)
+
+
+@pytest.mark.parametrize("how", [backward, central, mid_sample, None])
+def test_a_steady_motion_is_steady_to_its_ends(how):
+    q = np.outer(np.arange(30.0), [1.0, -2.0])
+    run = (how or central)("run", q, np.zeros_like(q), 10.0)
+    if how is None:
+        run = replace(run, steps=())
+    found = processed_as(run, q)
+    np.testing.assert_allclose(found.q, q + (np.array([0.5, -1.0]) if how is mid_sample else 0.0))
+    np.testing.assert_allclose(found.dq, np.tile([10.0, -20.0], (30, 1)))
+    np.testing.assert_allclose(found.ddq, 0.0, atol=1e-9)
+
+
+def test_motions_of_no_stated_differences_are_taken_as_they_are():
+    q = np.cumsum(np.random.default_rng(0).normal(size=(30, 2)), axis=0)
+    run = central("run", q, np.zeros_like(q), 10.0)
+    exact = Motion(q, q + 1.0, q + 2.0)
+    assert processed_as(replace(run, steps=()), q, exact) is exact
+    differenced = processed_as(replace(run, steps=(Step("differentiate", {}),)), q, exact)
+    np.testing.assert_array_equal(differenced.q, q)
+    assert not np.allclose(differenced.dq, exact.dq)
 
 
 def test_the_test_names_the_joint_and_says_what_follows():
