@@ -81,18 +81,27 @@ SPOILT = {
     "nested": _writes(_nested),
     "many digits": _writes(_digits),
     "null": _writes(b"null"),
+    "a list": _writes(b"[1, [2], {}]"),
+    "infinite": _writes(
+        lambda suffix: b"schema = inf" if suffix == ".toml" else b'{"schema": Infinity, "runs": [NaN]}'
+    ),
+    "of another version": _writes(lambda suffix: b"schema = 99" if suffix == ".toml" else b'{"schema": 99}'),
     "not UTF-8": _writes(b"\xff\xfe\x00"),
 }
-READ_BY = {
-    "campaign.toml": ["design", "."],
-    "rotradi.toml": ["identify", "."],
-    "design.json": ["emit", ".", "--target", "csv"],
-    "programs/csv/manifest.json": ["status", "."],
-    "model.json": ["export", ".", "--format", "c"],
-    "log.csv": ["identify", "."],
-    "robot.urdf": ["robots", "robot.urdf"],
-    "robot.toml": ["robots", "robot.toml"],
-}
+READ_BY = (
+    ("campaign.toml", ["design", "."]),
+    ("rotradi.toml", ["identify", "."]),
+    ("design.json", ["emit", ".", "--target", "csv"]),
+    ("programs/csv/manifest.json", ["status", "."]),
+    ("model.json", ["export", ".", "--format", "c"]),
+    ("model.json", ["next", "."]),
+    ("report.json", ["report", ".", "."]),
+    ("log.csv", ["identify", "."]),
+    ("arms.csv", ["fleet", "arms.csv"]),
+    ("robot.urdf", ["robots", "robot.urdf"]),
+    ("robot.xml", ["robots", "robot.xml"]),
+    ("robot.toml", ["robots", "robot.toml"]),
+)
 CALLS = [
     ["nonsense"],
     ["design"],
@@ -127,7 +136,7 @@ class Case:
         return f"{' '.join(self.call)}{f', {self.file} is {self.how}' if self.file else ''}"
 
 
-CASES = tuple(Case(tuple(call), file, how) for file, call in READ_BY.items() for how in SPOILT)
+CASES = tuple(Case(tuple(call), file, how) for file, call in READ_BY for how in SPOILT)
 CASES += tuple(Case(tuple(call)) for call in CALLS)
 
 

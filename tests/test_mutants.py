@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from tests import mutants
 from tests.mutants import (
     CORE,
     ROOT,
@@ -29,6 +30,7 @@ from tests.mutants import (
         ("np.abs(x).min(axis=0)", {"np.abs(x).max(axis=0)", "np.abs(x).min(axis=1)"}),
         ("abs(a)", {"a"}),
         ("f(a, b)", {"f(b, a)"}),
+        ("min(a, b)", {"max(a, b)"}),
         ("W.T", {"W"}),
         ("np.radians(5)", {"np.degrees(5)"}),
         ("a if b else c", {"a", "(c if b else a)"}),
@@ -45,6 +47,23 @@ def test_operators(source, wanted):
 def test_guards_are_removed_and_steps_dropped():
     assert ("guard", "pass") in list(_faults(ast.parse("if a:\n    raise ValueError").body[0]))
     assert list(_faults(ast.parse("x += 1").body[0])) == [("dropped", "pass"), ("sign", "x -= 1")]
+
+
+def test_what_no_result_shows_is_no_fault(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text(
+        "def f(a, b):\n    return [abs(a - b), (a - b)[0] ** 2, a - b, zip(a, b, strict=True)]\n"
+    )
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    found = [(m.was, m.becomes) for m in mutants_of("a.py")]
+    assert found.count(("a - b", "(b - a)")) == 1
+    assert found.count(("a - b", "(a + b)")) == 3
+    assert ("True", "False") not in found
+
+
+def test_tests_of_a_module_are_those_that_import_it():
+    """A file that is named alike and reaches the module through five others comes after those that call it."""
+    assert nearest_tests("experiments/report/campaign.py")[0] == "tests/experiments/test_report_chain.py"
+    assert "tests/experiments/test_report.py" in nearest_tests("experiments/report/campaign.py")[:3]
 
 
 def test_samples_are_of_the_seed_and_every_fault_compiles():

@@ -83,8 +83,9 @@ def read_table(path: Path, out: Path) -> list[Arm]:
     columns = [str(name) for name in table.columns]
     if "arm" not in columns or not {"folder", "log"} & set(columns):
         missing = "arm" if "arm" not in columns else "folder or log"
+        named = ", ".join(f"{name:.40}" for name in columns[:20])
         raise ExcitorError(
-            f"{path}: has no column {missing}; its columns are {', '.join(columns[:20]) or 'none'}, expected are arm, "
+            f"{path}: has no column {missing}; its columns are {named or 'none'}, expected are arm, "
             f"log (of the {CAMPAIGN} beside the table) or folder, and at will {', '.join(_COLUMNS[3:])}"
         )
     rows: dict[str, list[tuple[int, dict[str, str]]]] = {}

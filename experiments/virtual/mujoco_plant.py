@@ -15,6 +15,7 @@ from excitor.experiments.virtual.robot import Truth, loaded_parameters, plant_of
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.closed_chain import ClosedLoop, all_positions
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.mjcf import mujoco_warnings
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
@@ -36,14 +37,21 @@ def run_mujoco(
     truth: Truth, robot: Robot, controller: "Controller", asked: tuple[Motion, FloatArray]
 ) -> tuple[int, FloatArray]:
     """Follow a reference with feedforward torques: the number of valid steps, and signals as `run_controlled` gives."""
-    reference, forward = asked
     if truth.stiffness.size:
         raise ExcitorError(f"{robot.name}: elastic gears are not simulated in MuJoCo; use the engine excitor")
     known = plant_of(truth, robot)  # of it the drives' constants alone, none of its dynamics
-    plant = MujocoPlant(truth, robot, known, reference.q[0], controller.step)
+    plant = MujocoPlant(truth, robot, known, asked[0].q[0], controller.step)
+    with mujoco_warnings():  # of a motion that is lost, which the number of valid steps tells
+        return _follow(plant, controller, *asked)
+
+
+def _follow(
+    plant: "MujocoPlant", controller: "Controller", reference: Motion, forward: FloatArray
+) -> tuple[int, FloatArray]:
+    known, n_joints = plant.known, forward.shape[1]
     command, gears = _servo_code(), Gears(known.gears, known.ungears)
     inputs = tuple(np.ascontiguousarray(x) for x in (forward, reference.q, reference.dq, np.zeros(forward.shape)))
-    out, memory = np.zeros((7, *forward.shape)), np.array([np.zeros(robot.n_joints), reference.dq[0]])
+    out, memory = np.zeros((7, *forward.shape)), np.array([np.zeros(n_joints), reference.dq[0]])
     tau, fade = forward[0] @ known.ungears, np.exp(-plant.h / controller.lag) if controller.lag > 0.0 else 0.0
     fades = fade ** np.arange(plant.substeps + 1.0)[:, None]
     for k in range(len(forward)):
@@ -137,7 +145,8 @@ class MujocoPlant:
         self.at, chi = coordinates_of(truth.robot, start), loaded_parameters(truth, robot)
         self.friction = Friction(truth, chi, self.at)
         try:
-            self.model = mujoco.MjModel.from_xml_string(model_text(truth.robot, chi, self.at, self.h))
+            with mujoco_warnings():
+                self.model = mujoco.MjModel.from_xml_string(model_text(truth.robot, chi, self.at, self.h))
         except ValueError as error:
             raise ExcitorError(f"{robot.name}: MuJoCo does not take its bodies: {error}") from None
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET

@@ -5,6 +5,9 @@ meshes are read by our own bounded readers and handed over in memory.
 """
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -57,13 +60,42 @@ def read_mjcf(text: str, source: str | Path) -> Urdf:
         reader.refuse("<mujoco>", f"has more than {_MOST_BYTES:g} bytes of meshes or {_MOST_ELEMENTS} elements")
     reader.stop_if_refused()
     try:
-        model = mujoco.MjModel.from_xml_string(tostring(root, encoding="unicode"), assets)
+        with mujoco_warnings() as warned:
+            model = mujoco.MjModel.from_xml_string(tostring(root, encoding="unicode"), assets)
     except (ValueError, mujoco.FatalError) as error:
         sentence = f"is not MJCF that MuJoCo compiles: {' '.join(str(error).split())[:300]}"
         raise InvalidRobot(source, [sentence]) from None
+    if any("NaN" in each for each in warned):
+        raise InvalidRobot(source, [f"holds 'nan' in place of a number, which to state{_nan(root)}"])
+    reader.notes.extend(("MuJoCo", f"warns: {' '.join(each.split())[:300]}") for each in warned)
     names = {element.get("name", ""): _beside(path, Path(source)) for element, path in paths.items()}
     excluded = [[one.get(key, "") for key in ("body1", "body2")] for one in root.iterfind("contact/exclude")]
     return _Translation(model, names, reader).urdf(excluded)
+
+
+@contextmanager
+def mujoco_warnings() -> Iterator[list[str]]:
+    """Collect what MuJoCo warns of; by itself it prints that, and adds it to MUJOCO_LOG.TXT in the current folder."""
+    import mujoco
+
+    warned: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(warned.append)
+    try:
+        yield warned
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def _nan(root: Element) -> str:
+    """Name attributes that hold a NaN; the words of names may look like one."""
+    found = [
+        f"<{element.tag}> {element.get('name', '')[:60]!r} {key} {value[:60]!r}"
+        for element in root.iter()
+        for key, value in element.attrib.items()
+        if key != "name" and re.search(r"(?<![\w.])nan(?!\w)", value, re.IGNORECASE)
+    ]
+    return f": {', '.join(found[:5])}" if found else ""
 
 
 def mesh_files(source: Path) -> list[tuple[Path, PurePosixPath]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.approach import NoPath, approach, blocked, is_clear
+from excitor.design.approach import NoPath, _blocking, approach, blocked, is_clear
 from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints import clearance as clearance_file
 from excitor.design.constraints.constraints import Constraints
@@ -150,6 +150,13 @@ def test_where_no_way_leads_the_obstacle_is_named(arm):
     assert isinstance(found, NoPath)
     assert "50 attempts" in found.reason
     assert "wall / tool" in found.reason
+
+
+def test_what_a_clear_line_comes_nearest_to_is_named(arm):
+    far = Zone("far", Shape("box", at(0.0, 0.0, -3.0), np.full(3, 0.1)), "out", "tool")
+    constraints = replace(from_robot(arm), scene=Scene((far, wall(0.2)), False))
+    assert is_clear(arm, constraints, LEFT, RIGHT)
+    assert _blocking(arm, constraints, LEFT, RIGHT) == ["wall / link j5"]
 
 
 def test_the_way_around_a_wall_is_certified_both_ways(arm):

@@ -178,14 +178,14 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[excitor.estimators]\ntheir-lstsq = their_package:good\ntheir-zero = their_package:bad\n"
-        "their-lost = no_such_module_of_theirs:lost\n"
+        "their-lost = no_such_module_of_theirs:lost\ntheir-other = their_package:good\n"
         "[excitor.friction]\ntheir-drag = their_package:drag\ntheir-pump = their_package:pump\n"
         "[excitor.log_formats]\nlab = their_logs:lab\nodd = their_logs:odd\n"
         "[excitor.report_sections]\ntheir-size = their_package:size\ntheir-image = their_package:image\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
-    names = ("lstsq", "zero", "lost", "drag", "pump", "size", "image")
+    names = ("lstsq", "zero", "lost", "other", "drag", "pump", "size", "image")
     for name in (*(f"their-{name}" for name in names), "lab"):
         ex.unregister(name)
     for name in ("their_package", "their_logs"):
@@ -204,6 +204,7 @@ def test_installed_members_are_loaded_when_they_are_named(installed):
     ("name", "match"),
     [
         ("their-lost", "package their-package.*cannot be imported.*update or uninstall it"),
+        ("their-other", "package their-package.*its member is named 'their-lstsq'; the entry point must have the same"),
         ("their-zero", "package their-package.*fails its conformance suite.*off those of the true model"),
     ],
 )

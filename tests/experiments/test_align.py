@@ -338,6 +338,41 @@ def test_faults_are_named(cells, name, fault):
     assert "run.csv: " in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("measured", "pushed", "kept", "causes"),
+    [
+        (4, 0, (1, 3), ()),
+        (4, 3, (0, 3), ()),
+        (4, 1, (2, 2), ("transients",)),
+        (3, 0, (1, 2), ()),
+        (2, 0, (0, 2), ()),  # of two nobody knows which is the odd one
+    ],
+)
+def test_a_period_that_differs_is_left_out(measured, pushed, kept, causes):
+    robot = load("tx40")
+    plan = series_plan(robot, 3, measured=measured)
+    expected = expectation(plan)
+    run, start = simulate(plan, 7)
+    series, tau = expected.run.series, run.tau.copy()
+    k = (run.t - start - series.start) / series.period - pushed
+    tau[(k >= 0.3) & (k < 0.6), 1] += 0.5 * np.abs(tau[:, 1]).max()
+    alignment = align(expected, replace(run, tau=tau), robot)
+    assert (alignment.first_period, alignment.periods, alignment.causes) == (*kept, causes)
+    found = [check.figure for check in alignment.checks if check.what == "usable periods"]
+    assert found == ([kept[1]] if measured >= 3 else [])
+
+
+def test_torques_beside_a_joint_that_is_stuck_are_not_timed(cells):
+    """What the arm would have felt is not known: neither delays nor trends are judged, nor a load."""
+    robot, plan, expected = cells["tx40"]
+    healthy, stuck = (align(expected, simulate(plan, 7, stuck=joint)[0], robot) for joint in (None, 3))
+    told = [{check.what for check in alignment.checks} for alignment in (healthy, stuck)]
+    assert {"torque delay", "friction drift"} <= told[0]
+    assert not {"torque delay", "friction drift"} & told[1]
+    assert healthy.load is not None
+    assert stuck.load is None
+
+
 def weighed(cells, stated, carried):
     robot, plan, expected = cells["tx40"]
     body = Body(mass=stated, center=[0.0, 0.0, 0.05]) if stated else None

@@ -106,7 +106,10 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
 def test_a_table_without_its_columns_is_refused(tmp_path):
     table = tmp_path / "arms.csv"
     table.write_text("unit,log\n1,a.csv\n")
-    with pytest.raises(ExcitorError, match="has no column arm; its columns are unit, log"):
+    with pytest.raises(ExcitorError, match="has no column arm; its columns are unit, log, expected are"):
+        find_arms(table, tmp_path / "fleet")
+    table.write_text("x" * 100_000 + "\n1\n")
+    with pytest.raises(ExcitorError, match="its columns are x{40}, expected are"):
         find_arms(table, tmp_path / "fleet")
     table.write_text("arm,log\nx,../a.csv\n")
     with pytest.raises(ExcitorError, match="leaves the folder of the table"):

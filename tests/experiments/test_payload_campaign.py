@@ -26,7 +26,7 @@ from excitor.experiments.payload import (
     ratings,
 )
 from excitor.experiments.plan import forecast_load, planned_runs, wrist_and_elbow
-from excitor.experiments.report.payload import load_page
+from excitor.experiments.report.payload import _approaches, _on_flange, _static_words, load_page, not_told
 from excitor.experiments.setup import arm_of_model, doubted_arm, set_up
 from excitor.experiments.status import status
 from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
@@ -124,6 +124,59 @@ def lossy_runs(robot, phi):
 
 def payload_runs(robot, runs):
     return PayloadRuns(robot, tuple(runs), (), (), {}, {run.run: run.loaded for run in runs}, {}, ())
+
+
+MOTION = {"method": "motion", "unknowns": [{"name": "ML"}], "refusal": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "loaded", "unseen", "told"),
+    [
+        ({}, {"a": True, "b": False}, ["v"], []),
+        ({}, {"a": True}, ["v"], ["No run is without the load"]),
+        ({}, {"a": True, "b": False}, [], ['No run has role = "validate"']),
+        ({"unknowns": [{"name": "ML"}, {"name": "R A3"}]}, {"b": False}, ["v"], ["Gears are assumed to lose as much"]),
+        ({"method": "poses", "unknowns": [{"name": "R A3"}]}, {"b": False}, [], ["Held poses determine no inertia"]),
+        ({"refusal": "its mass is below 0"}, {"b": False}, ["v"], ["No body has these data: its mass is below 0"]),
+    ],
+)
+def test_a_load_says_what_was_assumed(changes, loaded, unseen, told):
+    found = not_told(MOTION | changes, SimpleNamespace(loaded=loaded, unseen=unseen))
+    assert len(found) == len(told)
+    assert all(sentence.startswith(words) for sentence, words in zip(found, told, strict=True))
+
+
+def test_a_report_lists_what_each_approach_answers():
+    one = {"approach": "A", "words": "of differences", "refusal": "", "chosen": True, "rms": {"A3": 1.2345}}
+    one["at_center"] = [{"name": "ML", "value": 12.3, "sigma": 0.1}, {"name": "XXC", "value": 0.5, "sigma": None}]
+    refused = one | {"approach": "B", "refusal": "is singular", "chosen": False}
+    other = one | {"approach": "C", "chosen": False, "rms": {"A3": 2.0}}
+    found = _approaches({"approaches": [one, refused, other]})
+    assert found["approach_words"] == [
+        "A: of differences; the one reported", "B: of differences. No answer: is singular", "C: of differences",
+    ]  # fmt: skip
+    assert found["approach_heads"] == ["approach A", "approach C"]
+    assert dict(found["approach_rows"]) == {
+        "ML": ["12.30 ± 0.2"] * 2, "XXC": ["0.5 ± \u2013"] * 2, "residual, A3": ["1.23", "2"],
+    }  # fmt: skip
+
+
+def test_what_held_poses_say_is_in_kilograms_and_millimetres():
+    static = {"mass": 12.345, "center": [0.01, -0.02, 0.1], "sigma": [0.05, 0.001, 0.002, 0.003]}
+    assert _static_words(static).startswith(
+        "Held poses, by gravity alone: 12.345 ± 0.05 kg, centre (10.0, -20.0, 100.0) ± (1.0, 2.0, 3.0) mm;"
+    )
+    assert _static_words({"refusal": "two are alike"}) == "Held poses do not determine the load: two are alike"
+    assert _static_words({}) == ""
+
+
+def test_a_load_elsewhere_than_at_the_flange_is_not_written():
+    robot = load("kr150")
+    payload = {"phi": list(body("kr150")), "covariance": np.eye(10).tolist(), "link": robot.mechanism.link_names[-1]}
+    assert _on_flange(robot, SimpleNamespace(payload=payload)).mass == pytest.approx(120.0)
+    payload["link"] = robot.mechanism.link_names[1]
+    with pytest.raises(ExcitorError, match="does not ride on the link that carries the load; name the flange"):
+        _on_flange(robot, SimpleNamespace(payload=payload))
 
 
 def test_three_approaches_answer_for_the_same_rows():

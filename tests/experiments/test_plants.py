@@ -10,6 +10,7 @@ from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs.plan import Plan
 from excitor.experiments.campaign import StatedController
 from excitor.experiments.identification import tuned_servo
+from excitor.experiments.virtual import machine
 from excitor.experiments.virtual import robot as virtual_robot
 from excitor.experiments.virtual.machine import drive, lay_course, run_program
 from excitor.experiments.virtual.robot import QUIET, Settings, draw_truth
@@ -121,6 +122,17 @@ def test_what_mujoco_cannot_simulate_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ExcitorError, match="pip install 'excitor\\[mujoco\\]'"):
         run_program(draw_truth(plan.robot, 2, SHORT), plan, seed=0, engine="mujoco")
+
+
+def test_a_motion_that_mujoco_loses_is_one_sentence_and_no_file(monkeypatch, tmp_path, capfd):
+    pytest.importorskip("mujoco", reason="mujoco is not installed: pip install 'excitor[mujoco]'")
+    plan = plan_of(load("tx40"), swing=0.05)
+    monkeypatch.setattr(machine, "fed_forward", lambda truth, robot, motion: np.full(motion.q.shape, 1e30))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExcitorError, match="got out of control after .* so nothing was written"):
+        run_program(draw_truth(plan.robot, 2, SHORT), plan, seed=0, engine="mujoco")
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_stated_controller_is_the_one_simulated():

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import fresh_model, identify, write_model
+from excitor.experiments.report import campaign as shown_campaign
 from excitor.experiments.report import data as write
 from excitor.experiments.report.bodies import half_axes, motion_frames
 from excitor.experiments.report.campaign import alignment_entry, planned_data
@@ -42,6 +43,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import posture
 from tests import campaigns, pages
 
 ALIGNMENT = [
@@ -72,7 +74,7 @@ def copied(data):
 
 def design_of(identified):
     base = base_parameters(identified.campaign.robot)
-    parameters = [{"name": name, "unit": "kg m2", "sigma": 0.5, "sigma_inflated": 1.0} for name in base.names]
+    parameters = [{"name": name, "unit": "kg m2", "sigma": 0.5, "sigma_inflated": 2.0} for name in base.names]
     runs = [{"name": "first", "condition": 12.5, "measured_periods": 4}, {"name": "payload", "condition": 9.0}]
     return {"schema": 1, "runs": runs, "forecast": {"parameters": parameters, "noise": "typed"}}
 
@@ -368,8 +370,8 @@ def test_the_plan_stands_beside_what_came_of_it(identified, data):
     assert not payload["measured"]
     assert (second["name"], second["planned"]) == ("second", False)
     row = planned["parameters"][0]
-    assert (row["name"], row["expected"]) == ("ZZ1R", 1.0)
-    assert row["ratio"] == row["obtained"] == identified.intervals.sigma[0]
+    assert (row["name"], row["expected"]) == ("ZZ1R", 2.0)
+    assert 2.0 * row["ratio"] == row["obtained"] == identified.intervals.sigma[0]
     assert planned["within"] == planned["compared"] == len(identified.intervals.names)
 
 
@@ -622,6 +624,38 @@ def test_a_static_run_is_shown_by_its_poses(evidence):
 
 
 # --- what weighs in the verdict
+
+
+def test_a_condition_is_that_of_scaled_columns_and_of_joints_that_move(identified):
+    samples, robot = identified.samples["first"], identified.campaign.robot
+    still = replace(samples, motion=posture(samples.motion.q[:1].repeat(len(samples), axis=0)))
+    assert shown_campaign.run_condition(robot, samples) == pytest.approx(
+        np.linalg.cond(pages.base_columns(robot, samples.motion)), rel=0.01
+    )
+    assert shown_campaign.run_condition(robot, still) is None
+
+
+def test_tracking_errors_are_joint_by_joint(evidence, monkeypatch):
+    error = np.array([[3.0, 0.0, -1.0], [-4.0, 0.0, 1.0]])
+    monkeypatch.setattr(shown_campaign, "tracking_error", lambda run: error if run is evidence.runs[0] else None)
+    (row,) = shown_campaign.tracking_rows(evidence)
+    assert row["run"] == evidence.runs[0].samples.run
+    np.testing.assert_allclose(row["rms"], [np.sqrt(12.5), 0.0, 1.0])
+    assert row["peak"] == [4.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "level"), [("note", "note"), ("doubtful", "doubtful"), (None, "unusable"), ("x", "unusable")]
+)
+def test_a_finding_of_no_known_level_is_a_grave_one(said, level):
+    assert alignment_entry({"level": said, "holds": False})["level"] == level
+
+
+def test_checks_are_listed_with_their_run(data):
+    found = [{"name": f"{run}: x", "run": run, "what": "x", "holds": run == "first"} for run in ("first", "second")]
+    shown = shown_campaign.alignment_context(data | {"alignment": [alignment_entry(entry) for entry in found]})
+    assert [(run["run"], run["n_checks"], run["good"]) for run in shown["runs"]] == [("first", 1, 1), ("second", 1, 0)]
+    assert (shown["n_runs"], [entry["run"] for entry in shown["failed"]]) == (2, ["second"])
 
 
 def test_harmless_oddities_of_logs_are_remarked(evidence):

@@ -132,6 +132,7 @@ def test_audit_finds_what_is_wrong(robot):
     assert not found.holds
     assert [link.holds for link in found.links] == [True] * 5 + [False]
     light = chi.copy()
+    assert audit(robot, np.zeros(len(chi))).relative_margin == 0.0
     light[layout(robot).index("Ia3")] = -1.0  # every link is a body, and still M(q) is indefinite
     found = audit(robot, light)
     assert all(link.holds for link in found.links)
@@ -212,6 +213,21 @@ def test_what_no_torque_shows_stays_at_the_prior(robot, truth):
     assert {still.labels[k] for k in hidden} == {"prior-dominated"}
     assert still.share[hidden].max() < 1e-5
     assert still.labels[params.index("Fv2")] == "data-determined"
+
+
+@pytest.mark.parametrize("kind", ["entropic", "ridge"])
+def test_what_a_prior_costs_is_what_data_pay_for_it(factors, robot, kind):
+    """Along the minima of data + weight · divergence, d data = -weight · d divergence; at the prior it is zero."""
+
+    def minimum(weight):
+        task = consistent.pose(factors, robot, prior=Prior(kind=kind, weight=weight))
+        found = consistent.fit_task(task, "CLARABEL")
+        data = (found.data_residual**2 - found.wls_residual**2) / task.noise**2
+        return 0.5 * data, found.prior_cost / weight
+
+    (less, far), (more, near), (_, none) = (minimum(weight) for weight in (95.0, 105.0, 1e9))
+    assert more - less == pytest.approx(100.0 * (far - near), rel=0.01)
+    assert -1e-9 < none < 1e-4 < near
 
 
 def test_parameters_seen_only_combined_are_the_priors(robot, fit):

@@ -101,6 +101,9 @@ def test_ols_is_least_squares_on_the_rows(robot, simulate):
     variance = rest[0] / (len(regression) - len(expected))
     covariance = variance * np.linalg.inv(regression.W.T @ regression.W)
     np.testing.assert_allclose(estimate.covariance, covariance, rtol=1e-6, atol=1e-12 * np.abs(covariance).max())
+    scaled = regression.W / np.linalg.norm(regression.W, axis=0)
+    np.testing.assert_allclose(estimate.singular_values, np.linalg.svd(scaled, compute_uv=False), rtol=1e-8)
+    assert estimate.condition == pytest.approx(np.linalg.cond(scaled), rel=1e-8)
 
 
 def test_wls_is_least_squares_on_weighted_rows(robot, simulate):

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy import stats
+from scipy.fft import dct
 
 from excitor.identify.estimate import compress, wls
 from excitor.identify.instruments import (
@@ -18,7 +20,7 @@ from excitor.identify.instruments import (
 from excitor.identify.intervals import honest_intervals, joint_sigma
 from excitor.identify.methods import Problem, answer
 from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
-from excitor.identify.samples import Samples, backward, central, mid_sample
+from excitor.identify.samples import Samples, Step, backward, central, mid_sample
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.load import load
@@ -123,6 +125,46 @@ def test_few_samples_raise_no_more_alarms_than_many():
     assert 0.02 <= alarms <= 0.08
 
 
+@pytest.mark.parametrize(("n", "cosines"), [(4, 0), (5, 4), (6, 5), (9, 7), (60, 7)])
+def test_scores_are_judged_by_their_slow_cosines(n, cosines):
+    """Four more cosines than scores at least, all that there are at most; fewer than four do not judge three."""
+    scores = np.random.default_rng(n).normal(size=(n, 3))
+    F, dof, p = _judge(scores)
+    if not cosines:
+        assert (F, dof, p) == (0.0, (3.0, 1.0), 1.0)
+        return
+    slow = dct(scores, axis=0, norm="ortho")[1 : cosines + 1]
+    whole = scores.sum(axis=0) / np.sqrt(n)
+    T2 = whole @ np.linalg.solve(slow.T @ slow / cosines, whole)
+    assert dof == (3.0, cosines - 2.0)
+    assert pytest.approx(T2 * dof[1] / (3.0 * cosines)) == F
+    assert p == pytest.approx(stats.f.sf(F, *dof))
+    assert _judge(scores * [1.0, 1.0, 0.0])[0::2] == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("moved", "iterations"), [(0.2, 1), (0.3, 2), (-0.3, 2)])
+def test_it_settles_when_every_parameter_has(moved, iterations):
+    """Started where one parameter alone is off, by so many deviations: a quarter of one is settled."""
+    regression, Z = toy(5, column_noise=0.1)
+    start = fitted(regression, Z)[1].estimate
+    start = replace(start, values=start.values + moved * start.sigma * [0.0, 1.0, 0.0])
+    found = instrumental_variables(regression, lambda _: Z, start=start)
+    assert (found.iterations, found.converged) == (iterations, True)
+    once = instrumental_variables(regression, lambda _: Z, start=start, max_iterations=1)
+    assert once.converged == (iterations == 1)
+
+
+@pytest.mark.parametrize(("share", "exact"), [(0.2, True), (5.0, False)])
+def test_columns_are_exact_up_to_rounding_of_the_torques(share, exact):
+    regression, Z = toy(6)
+    start = wls(compress(regression))
+    weights = 1.0 / np.array([start.group_sigma[joint, 0] for joint in regression.joint])
+    noise = np.random.default_rng(0).normal(size=Z.shape)
+    size = np.linalg.norm(weights * (noise @ TRUTH)) / np.linalg.norm(weights * regression.y)
+    noisy = replace(regression, W=Z + share * 1e-9 / size * noise)
+    assert (durbin_wu_hausman(noisy, Z, start, TRUTH).F == 0.0) == exact
+
+
 def test_torques_of_nothing_are_fitted_by_nothing():
     regression, _ = toy(0)
     regression = replace(regression, y=np.zeros_like(regression.y))
@@ -142,6 +184,28 @@ def test_positions_go_the_way_of_a_runs_differences(how):
         np.testing.assert_allclose(getattr(found, name)[2:-2], getattr(run.motion, name)[2:-2], rtol=1e-9)
 
 
+@pytest.mark.parametrize("how", [backward, central, mid_sample, None])
+def test_a_steady_motion_is_steady_to_its_ends(how):
+    q = np.outer(np.arange(30.0), [1.0, -2.0])
+    run = (how or central)("run", q, np.zeros_like(q), 10.0)
+    if how is None:
+        run = replace(run, steps=())
+    found = processed_as(run, q)
+    np.testing.assert_allclose(found.q, q + (np.array([0.5, -1.0]) if how is mid_sample else 0.0))
+    np.testing.assert_allclose(found.dq, np.tile([10.0, -20.0], (30, 1)))
+    np.testing.assert_allclose(found.ddq, 0.0, atol=1e-9)
+
+
+def test_motions_of_no_stated_differences_are_taken_as_they_are():
+    q = np.cumsum(np.random.default_rng(0).normal(size=(30, 2)), axis=0)
+    run = central("run", q, np.zeros_like(q), 10.0)
+    exact = Motion(q, q + 1.0, q + 2.0)
+    assert processed_as(replace(run, steps=()), q, exact) is exact
+    differenced = processed_as(replace(run, steps=(Step("differentiate", {}),)), q, exact)
+    np.testing.assert_array_equal(differenced.q, q)
+    assert not np.allclose(differenced.dq, exact.dq)
+
+
 def test_the_test_names_the_joint_and_says_what_follows():
     regression, Z = toy(3, column_noise=0.5)
     W = regression.W.copy()
@@ -150,6 +214,7 @@ def test_the_test_names_the_joint_and_says_what_follows():
     start, fit = fitted(regression, Z)
     test = durbin_wu_hausman(regression, Z, start, fit.estimate.values)
     assert test.by_joint["j2"] < 0.01
+    assert test.by_joint.keys() == {"j1", "j2"}
     assert test.sentence.startswith("instruments are needed")
     assert "j2" in test.sentence
     exact = durbin_wu_hausman(replace(regression, W=Z), Z, start, TRUTH)

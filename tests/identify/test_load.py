@@ -1,6 +1,7 @@
 """A load from motor torques: the model against the robot's own dynamics, recovery, coverage, rank, drift, bad input."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,9 +22,12 @@ from excitor.identify.load.equations import (
 )
 from excitor.identify.load.fit import (
     CENTER_NAMES,
+    _combination,
+    _reduced,
     center_slope,
     center_values,
     diagnose_load,
+    found_losses,
     identify_load,
     load_from_base,
     load_rank,
@@ -258,6 +262,38 @@ def test_impossible_or_undetermined_gear_losses_are_found(kr150):
     sentences = [finding.sentence for finding in diagnose_load(task, [run], theta)]
     assert any("R A4 comes out as 1.30, which no gear has" in sentence for sentence in sentences), sentences
     assert any("R A3 and Fc3 look alike" in sentence for sentence in sentences)  # its gravity never changes sign
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        ([0.05, 0.0, 0.0, 0.0, 0.0, 0.0], True),
+        ([0.025, 0.0, 0.0, 0.0, 0.0, 0.0], False),  # 2.5 deviations of one gear in six are chance
+        ([-0.05, 0.0, 0.0, 0.0, 0.0, 0.0], False),  # gears gain nothing
+        ([0.019, 0.019, 0.019, 0.019, 0.019, 0.019], False),  # together sure, of no gear alone
+    ],
+)
+def test_losses_are_found_where_all_gears_and_one_are_sure(lost, found):
+    names = ("ML", *(f"R A{k}" for k in range(1, 7)))
+    estimate = SimpleNamespace(
+        names=names, values=np.array([5.0, *1.0 - np.array(lost)]), covariance=np.diag([9.0, *[1e-4] * 6])
+    )
+    sure, sentence = found_losses(estimate)
+    assert sure == found
+    assert sentence.startswith("gears lose torque" if found else "losses of gears: none found, up to ")
+    if found:
+        assert "A1 5 ± 2 %, A2 0 ± 2 %" in sentence
+
+
+def test_directions_are_written_alike_in_all_units():
+    flat = np.array([[1.0, 2.0, 0.0, 1.0, 1e-12], [1.0, 2.0, 3.0, 0.0, 2.0]])
+    reduced = _reduced(flat)
+    assert np.linalg.matrix_rank(np.vstack([flat, reduced]), tol=1e-9) == 2  # 1e-12 is rounding, which is left out
+    assert reduced.shape == flat.shape
+    assert (np.abs(reduced).sum(axis=0) == 1.0).sum() >= 2
+    direction, scale, names = np.array([1.0, -2.0, 3e-5]), np.ones(3), ("ML", "MZL", "Fc1")
+    assert _combination(direction, names, scale) == "ML - 2 MZL"
+    assert {_combination(x * direction, names, y * scale) for x in (1e-6, 1.0) for y in (1e-6, 1e6)} == {"ML - 2 MZL"}
 
 
 def test_center_of_gravity_and_back():

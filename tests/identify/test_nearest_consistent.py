@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.consistent import consistent_fit, consistent_of, standard_columns
+from excitor.identify.consistent import COSTLY, consistent_fit, consistent_of, delivered, standard_columns
 from excitor.identify.estimate import compress, wls
 from excitor.identify.regression import dynamic_regression
 from excitor.robots.base import base_parameters
@@ -49,6 +49,42 @@ def test_an_impossible_estimate_becomes_a_body(arm, runs):
     for link in range(params.n_links):
         assert check_consistency(found.chi[params.link(link)]).smallest_eigenvalue > 0.0
     assert found.beta[k] > 0.0
+
+
+def test_rows_of_the_estimate_are_counted(arm, runs):
+    estimate = wls(compress(dynamic_regression(arm, runs)))
+    n, found = len(estimate.names), consistent_of(estimate, arm)
+    assert (found.n_rows, found.wls_residual) == (estimate.n_rows, pytest.approx(np.sqrt(estimate.n_rows - n)))
+    few = consistent_of(replace(estimate, n_rows=3), arm)
+    assert (few.n_rows, few.wls_residual) == (n + 1, pytest.approx(1.0))
+
+
+def test_consistent_parameters_are_delivered_where_they_are_cheap_and_whole(arm, runs):
+    estimate, base = wls(compress(dynamic_regression(arm, runs))), base_parameters(arm)
+    found = consistent_of(estimate, arm)
+    model = delivered(arm, estimate, None, found)
+    C = base.regrouping @ found.covariance @ base.regrouping.T
+    scale = np.sqrt(np.diag(C))
+    assert model.consistent
+    np.testing.assert_array_equal(model.chi, found.chi)
+    np.testing.assert_allclose(
+        model.root @ model.root.T / np.outer(scale, scale), C / np.outer(scale, scale), atol=1e-9
+    )
+    np.testing.assert_allclose(model.values, found.beta)
+    seen = np.zeros(len(found.chi))
+    seen[base.kept[0]] = 1.0  # nothing else is doubtful
+    thin = delivered(arm, estimate, None, replace(found, covariance=np.outer(seen, seen)))
+    np.testing.assert_allclose(np.abs(thin.root[:, -1]), np.abs(base.regrouping @ seen), atol=1e-6)
+    for loss, taken in ((0.99 * COSTLY, True), (1.01 * COSTLY, False)):
+        costly = replace(found, data_residual=(1.0 + loss) * found.wls_residual)
+        assert delivered(arm, estimate, None, costly).consistent == taken
+    own = delivered(arm, estimate, estimate.covariance, costly)
+    np.testing.assert_array_equal(own.values, estimate.values)
+    np.testing.assert_array_equal(own.chi[layout(arm).indices(own.names)], estimate.values)
+    np.testing.assert_allclose(own.root @ own.root.T, estimate.covariance, atol=1e-9 * estimate.covariance.max())
+    assert not delivered(
+        arm, estimate, None, replace(found, audit=replace(found.audit, relative_margin=0.0))
+    ).consistent
 
 
 def test_what_is_known_well_moves_less(arm, runs):

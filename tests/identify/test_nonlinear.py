@@ -101,3 +101,13 @@ def test_a_step_out_of_the_domain_is_taken_back():
 
     fit = levenberg_marquardt(evaluate, np.array([20.0]))
     assert fit.x[0] == pytest.approx(np.e)
+
+
+def test_iterations_are_steps_that_were_taken():
+    noisy = against(decay(TRUTH)[0] + 0.05 * np.random.default_rng(0).normal(size=len(T)), 0.05)
+    found = [levenberg_marquardt(noisy, np.ones(3), max_iterations=most) for most in (1, 60)]
+    found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [0.0]])), np.zeros(1)))
+    found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [-1.0]])), np.zeros(1)))
+    assert [fit.status for fit in found] == ["iterations", "gradient", "cost", "gradient"]
+    assert [fit.iterations for fit in found] == [len(fit.history) - 1 for fit in found]
+    assert [found[k].iterations for k in (0, 2, 3)] == [1, 0, 0]

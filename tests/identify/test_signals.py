@@ -205,6 +205,10 @@ BAD[7, 1] = np.nan
             r"x has shape \(100,\), expected .*x\[:, None\]",
         ),
         (
+            lambda: lowpass(GOOD[:, :0], sample_rate_hz=10.0, cutoff_hz=1.0),
+            r"x has shape \(100, 0\), expected \(n_samples, n_channels\)",
+        ),
+        (
             lambda: lowpass(BAD, sample_rate_hz=10.0, cutoff_hz=1.0),
             r"x\[7, 1\] is nan, expected a finite number; repair",
         ),

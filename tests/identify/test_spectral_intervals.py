@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, wls
-from excitor.identify.intervals import block_bootstrap, honest_intervals, wider
+from excitor.identify.intervals import _lines, block_bootstrap, honest_intervals, wider
 from excitor.identify.periods import average
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
@@ -79,6 +79,13 @@ def test_a_random_walk_is_not_taken_for_as_large_at_all_slow_frequencies(robot, 
         inside.append(share(found, truth))
     assert 0.9 <= np.mean(inside) <= 0.997
     assert np.median(np.mean(widths, axis=0) / (1.96 * np.std(values, axis=0))) < 1.5
+
+
+@pytest.mark.parametrize(("values", "below"), [((5.0, 4.0), 6.0), ((10.0, 0.0), 14.0), ((0.0, 5.0), 0.0)])
+def test_below_its_first_knot_a_density_rises_no_steeper_than_a_random_walks(values, below):
+    x, knots = np.array([0.0, 2.0, 3.0, 9.0]), np.array([2.0, 4.0])
+    np.testing.assert_allclose(_lines(x, knots, np.array(values)), [below, values[0], np.mean(values), values[1]])
+    np.testing.assert_array_equal(_lines(x, knots[:1], np.array(values[:1])), values[0])
 
 
 def test_what_the_fit_took_up_is_made_up_for(robot, truth, clean):

@@ -166,6 +166,11 @@ BAD = {
     "damaged mesh": (asset('<mesh file="assets/x.stl"/>'), "mesh 'x.stl': is damaged: "),
     "many": (body('<geom size=".1"/>' * 6000), "<mujoco>: has more than 5e+07 bytes of meshes or 5000 elements"),
     "bomb": ('<!DOCTYPE m [<!ENTITY a "ha">]>\n<mujoco/>', "declares a document type or entities"),
+    "no number": (body(joint='<joint name="j" range="nan 1"/>'), "number, which to state: <joint> 'j' range 'nan 1'"),
+    "no force": (
+        body().replace("</mujoco>", '<actuator><motor name="nan" joint="j" forcerange="-1 +NaN"/></actuator></mujoco>'),
+        "holds 'nan' in place of a number, which to state: <motor> 'nan' forcerange '-1 +NaN'",
+    ),
     "nothing": ("<mujoco/>", "has no <joint>; a robot needs one"),
 }
 
@@ -176,6 +181,19 @@ def test_what_is_no_robot_here_is_refused_by_name(put, text, words):
         load(put(text, b"solid x"))
     assert words in str(caught.value)
     assert len(str(caught.value)) < 2000
+
+
+def test_what_mujoco_warns_of_is_neither_printed_nor_written(put, tmp_path, monkeypatch, capfd):
+    path = put(BAD["no number"][0])
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(InvalidRobot, match="holds 'nan'"):
+        load(path)
+    assert capfd.readouterr() == ("", "")
+    assert set(tmp_path.iterdir()) == before
+    assert mujoco.get_mju_user_warning() is None, "others are warned as before"
+    path.write_text(body(joint='<joint name="nan"/>'))
+    assert load(path).joint_names == ("nan",)
 
 
 def test_without_mujoco_the_message_says_what_to_install(put, monkeypatch):

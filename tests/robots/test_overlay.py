@@ -11,6 +11,7 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.init import begin
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.overlay import merged
 from excitor.robots.load import load, load_with_notes, read_content
 from excitor.robots.parameters import layout
 
@@ -158,6 +159,25 @@ def test_capsules_can_be_taken_away_and_friction_models_changed(tmp_path):
     assert not robot.capsules
     assert layout(robot).names[66:70] == ("Fc1", "off1", "Fc2", "off2")
     assert robot.chi[66] == 16.0
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"ratios": [3.0]}, {"ratios": [3.0]}),
+        ({"motor_from_joint": [[3.0]]}, {"motor_from_joint": [[3.0]]}),
+        ({"ratios": [3.0], "ratio_sigma": [0.1]}, {"ratios": [3.0], "ratio_sigma": [0.1]}),
+        ({"inertia": [1.0]}, {"ratios": [2.0], "ratio_sigma": [0.2], "inertia": [1.0]}),
+    ],
+)
+def test_a_doubt_goes_with_the_gears_it_was_of(given, left):
+    assert merged({"drive": {"ratios": [2.0], "ratio_sigma": [0.2]}}, {"drive": given}) == {"drive": left}
+
+
+def test_the_doubt_of_a_current_law_goes_with_it():
+    base = {"torque_from_current": [1.0], "torque_from_current_sigma": [0.1], "ratios": [2.0]}
+    assert merged(base, {"torque_from_current": [2.0]}) == {"torque_from_current": [2.0], "ratios": [2.0]}
+    assert merged(base, {"signs": [1.0]}) == base | {"signs": [1.0]}
 
 
 def test_overlays_stand_on_each_other_and_all_their_texts_count(put):

@@ -321,6 +321,31 @@ class _Listening(J519Robot):
         return super().receive(packet)
 
 
+def packet_201(axes, *, sequence=0, motion=1, style=0xFFFF):
+    return struct.pack(">IIIBBH9d256x", 201, 3, sequence, 0, motion, style, *axes, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda axes: packet_201(axes), ""),
+        (lambda axes: packet_201(axes + 5e-4), ""),
+        (lambda axes: packet_201(axes + 2e-3 * (np.arange(6) == 3)), "the first command jumps away from"),
+        (lambda axes: packet_201(axes, style=0), "a command whose data style 0"),
+        (lambda axes: packet_201(axes, motion=0), "a command without motion of six axes"),
+        (lambda axes: packet_201(axes * np.nan), "a command without motion of six axes"),
+        (lambda axes: packet_201(axes)[:-4], "a packet of type 201 and 340 bytes"),
+        (lambda axes: packet_201(axes)[:3] + b"\x07" + packet_201(axes)[4:], "a packet of type 7 and 344 bytes"),
+        (lambda axes: packet_201(axes)[:7] + b"\x02" + packet_201(axes)[8:], "a packet of version 2"),
+    ],
+)
+def test_the_controller_takes_whole_packets_that_begin_where_the_robot_stands(plan_of, change, said):
+    _, robot = client_and_robot(planning(plan_of))
+    robot.receive(change(robot.joints))
+    assert robot.alarm.startswith(said)
+    assert bool(robot.alarm) == bool(said)
+
+
 def test_a_command_is_laid_out_as_the_controller_reads_it(plan_of):
     """Against the layout written by hand: style 0xFFFF at offset 14 makes the numbers joint angles."""
     plan = planning(plan_of)

@@ -10,6 +10,7 @@ from excitor.design.programs.rapid import move_controller as check
 from excitor.design.programs.rapid.move import TARGET, emit
 from excitor.design.programs.target import (
     CannotDrive,
+    Event,
     Machine,
     ProgramError,
     in_axes,
@@ -180,6 +181,27 @@ def test_a_program_written_by_hand():
     assert found.marks == ((0.0, 3), (0.5, 4))
     assert found.events == ("out", "log on", "main", "log off", "back")
     assert not found.halted
+
+
+@pytest.mark.parametrize(
+    ("after", "t", "axis"),
+    [
+        (0.125, [0.0, 0.125], [0.0, 0.25]),
+        (0.75, [0.0, 0.5, 0.75], [0.0, 1.0, 0.5]),
+        (1.2, [0.0, 0.5, 1.0], [0.0, 1.0, 0.0]),  # of what comes after the motion it knows nothing
+    ],
+)
+def test_an_error_is_met_on_the_way(after, t, axis):
+    moves = (
+        "SetGO ex_mark, 3; MoveAbsJ [[1,0,0,0,0,10],[9E9,9E9,9E9,9E9,9E9,9E9]], v5 \\T:=0.5, z5, tool0;"
+        "SetGO ex_mark, 4; MoveAbsJ [[0,0,0,0,0,10],[9E9,9E9,9E9,9E9,9E9,9E9]], v5 \\T:=0.5, fine, tool0;"
+    )
+    text = MODULE.replace("{body}", moves).replace("ENDPROC", "ERROR\n  EXIT;\nENDPROC")
+    found = check.execute({"a.mod": text}, "a", Machine(np.zeros(6), 0.004, events=(Event("error", 1.0, after),)))
+    main = found.stretches[1]
+    np.testing.assert_allclose(main.t, t)
+    np.testing.assert_allclose(main.axes[:, 0], axis, atol=1e-12)
+    assert found.events[-1] == ("main" if after < 1.0 else "back")
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,59 @@ def test_a_program_typed_by_hand_does_what_it_says():
     assert execution.events == ("log on", "main", "log off")
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"joints": []}, "joints must list names"),
+        ({"joints": "ab"}, "joints must list names"),
+        ({"joints": ["rail", 2]}, "joints must list names"),
+        ({"units": "mm"}, "units must be 2 times rad or m"),
+        ({"units": ["m"]}, "units must be 2 times rad or m"),
+        ({"units": ["m", "deg"]}, "units must be 2 times rad or m"),
+        ({"home": [0.0]}, "home must list 2 numbers"),
+        ({"home": [0.0, 1]}, "home has 1, expected a number with a decimal point"),
+        ({"home_tolerance": [0.0, 0.008]}, "home_tolerance must be above 0, and at most 0.5 degrees or 1 mm"),
+        ({"home_tolerance": [0.0011, 0.008]}, "home_tolerance must be above 0"),
+        ({"goal_tolerance": [0.001, 0.0088]}, "goal_tolerance must be above 0"),
+        ({"rest": 0.99}, "rest must be 1 to 60 s"),
+        ({"rest": 60.1}, "rest must be 1 to 60 s"),
+        ({"goal_time_tolerance": 0.09}, "goal_time_tolerance must be 0.1 to 60 s"),
+        ({"goal_time_tolerance": 60.1}, "goal_time_tolerance must be 0.1 to 60 s"),
+        ({"payload_kg": True}, "payload_kg has True"),
+        ({"dry": 0}, "dry must be true or false"),
+        ({"campaign": 1}, "campaign and run must be texts"),
+        ({"run": None}, "campaign and run must be texts"),
+        ({"marks": 1}, "stretches and marks must be lists"),
+        ({"marks": [[0.0]]}, "marks must be pairs of a time and a whole number"),
+        ({"marks": [[0.0, 2.0]]}, "marks must be pairs of a time and a whole number"),
+        ({"marks": [[0, 2]]}, "marks has 0, expected"),
+        ({"stretches": {}}, "stretches and marks must be lists"),
+        ({"main": {"duration": 2.0001}}, "does not have the points, or the duration"),
+        ({"main": {"points": 1}}, "does not have the points, or the duration"),
+        ({"main": {"duration": "2"}}, "duration has '2', expected"),
+        ({"main": {"sha256": 1}}, "a stretch has a name, files and their sum as texts"),
+        ({"main": {"name": "none"}}, "expected some of"),
+    ],
+)
+def test_what_the_client_would_stumble_on_is_a_sentence(changes, words):
+    files = by_hand()
+    program = json.loads(files["by_hand.json"])
+    program["stretches"][0] |= changes.get("main", {})
+    program |= {key: value for key, value in changes.items() if key != "main"}
+    with pytest.raises(ProgramError, match=words):
+        check.execute({**files, "by_hand.json": json.dumps(program)}, "by_hand", Machine([0.0, 0.0], 0.01, payload=2.5))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rest": 60.0}, {"goal_time_tolerance": 0.1}, {"goal_time_tolerance": 60.0}, {"payload_kg": None}]
+)
+def test_what_the_client_can_do_is_done(changes):
+    files = by_hand()
+    program = json.loads(files["by_hand.json"]) | changes
+    text = json.dumps(program)
+    assert check.execute({**files, "by_hand.json": text}, "by_hand", Machine([0.0, 0.0], 0.01, payload=2.5)).stretches
+
+
 RUNS = {"tidy.yaml": [[0.1, -0.25], [0.2, -0.5]], "json_in_yaml.yaml": [[0.25]]}
 REJECTED = {
     "echo.yaml": "header must be empty",

@@ -400,6 +400,13 @@ def test_rejects_programs_of_others_clearly(name, line, sentence):
         ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.03, 1000, 7)", "servoj takes q, a, v, t"),
         ("servoj([0,0,0,0,0,0], tt=1)", "servoj takes q, a, v, t"),
         ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.3, 1000)", "lookahead_time is 0.3"),
+        ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.029, 1000)", "lookahead_time is 0.029"),
+        ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.1, 99)", "gain is 99, expected 100 to 2000"),
+        ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.1, 2001)", "gain is 2001, expected 100 to 2000"),
+        ("servoj([0,0,0,0,0,0], t=0)", "servoj is given 0 s, expected a time above 0"),
+        ("movej([1,0,0,0,0,0], v=0)", "a motion with v = 0 and a = 1.4 never ends"),
+        ("movej([1,0,0,0,0,0], a=0)", "a motion with v = 1.05 and a = 0 never ends"),
+        ("stopj(0)", "a deceleration of 0, expected one above 0"),
         ("x = y + 1", "nothing is called 'y'"),
         ("frobnicate(1)", "no function is called 'frobnicate'"),
         ("f()\ndef f():\n sync()\nend", "before its definition"),
@@ -440,6 +447,12 @@ def test_rejects_programs_of_others_clearly(name, line, sentence):
 def test_rejects_what_is_wrong(text, sentence):
     with pytest.raises(ProgramError, match=sentence):
         run(text)
+
+
+@pytest.mark.parametrize(("lookahead", "gain"), [(0.03, 100), (0.2, 2000)])
+def test_bounds_of_a_servo_are_still_in_it(lookahead, gain):
+    moved = run(f"servoj([0,0,0,0,0,0.01], 0, 0, 0.008, {lookahead}, {gain})").stretches[0]
+    assert moved.axes[-1].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.01]
 
 
 def test_a_missing_file_is_reported():
