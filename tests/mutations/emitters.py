@@ -194,7 +194,7 @@ CHANGES: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("errors are not looked at", "clients.j519_packets", "ERROR", 0),
         ("the pendant is not looked at", "clients.j519_packets", "PENDANT", 0),
         ("home in one step", "clients.j519_client", "ALIGN", 0.0),
-        ("another period", "clients.j519_client", "STEP", 0.004),
+        ("only the longest period", "clients.j519_client", "PERIODS", (0.008,)),
     ),
     "rapid-move": (
         ("home within 0.6 degrees", "rapid.text", "AT_HOME", (0.6, 1.0)),

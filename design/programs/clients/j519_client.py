@@ -18,7 +18,6 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 
 try:
     import j519_packets as packets
@@ -30,7 +29,7 @@ except ImportError:  # inside the package
     from excitor.design.programs.clients.run_motion import Run, load
 
 PORT = 60015
-STEP = 0.008  # s between packets
+PERIODS = (0.002, 0.004, 0.008)  # s between packets: the controller tells which; the longest where it does not
 AXES = packets.AXES
 CLEAR = 0.1  # s in which packets of an interrupted session are thrown away
 ALIGN = 1.0  # s, from where the robot stands exactly to the home pose
@@ -40,8 +39,9 @@ MOST_LOST = 5  # steps from a status to the next that comes, at most
 NEAR_HOME = 0.5  # deg of each axis
 SILENCE = 1.0  # s without any packet after which nobody listens
 ASTRAY = 5.0  # deg that an axis may be away from all commands of the last steps
-LAG = 25  # steps by which a robot may follow its commands late
+LAG = 0.2  # s by which a robot may follow its commands late
 
+STRETCHES = ("out", "main", "back")
 _KINDS = ("velocity", "acceleration", "jerk")
 _SETUP = ("clearing", "capability", "limits")
 HEADER = [
@@ -63,7 +63,7 @@ class J519Client:
             raise ValueError(f"the run has axes in {', '.join(run.units)}; this client drives {AXES} axes in deg")
         self.run = run
         self.tool_speed, self.full_payload = tool_speed, full_payload
-        self.steps = all_steps(run)
+        self._pace(PERIODS[-1])
         if any(len(pose) != AXES for _, _, pose in self.steps):
             raise ValueError(f"the run has poses of other than {AXES} axes")
         self.parts = [t for t, _ in run.marks]
@@ -76,13 +76,17 @@ class J519Client:
         self.sequence = self.stamp = 0  # of the last status
         self.first: tuple[int, int] | None = None  # sequence and time stamp of the first status
         self.angles: list[float] = []  # that the stream told first
-        self.told: deque[list[float]] = deque(maxlen=LAG)  # the last commands
         self.begin: list[float] = []  # where the robot stands exactly
         self.k = 0  # steps of the present state so far
         self.slow_from = 0.0  # step at which the clock began to slow down
         self.pose: list[float] = []  # last commanded
         self.part = 0  # of the main stretch, so far
         self.rows: list[list[object]] = []
+
+    def _pace(self, step: float) -> None:
+        """Take the controller's period: list the commands, and how many of the last ones count."""
+        self.step, self.steps = step, all_steps(self.run, step)
+        self.told: deque[list[float]] = deque(maxlen=round(LAG / step))
 
     def start(self, now: float) -> list[bytes]:
         """End what an interrupted session may have left, whatever version it spoke."""
@@ -93,12 +97,11 @@ class J519Client:
         """Answer a packet of the controller that came at `now`, s."""
         if self.state in ("done", "refused") or len(packet) < packets.HEAD.size:
             return []
-        kind, _ = packets.HEAD.unpack_from(packet)
         if self.state == "capability" and packets.capability(packet):
             return self._capability(packet, now)
         if self.state == "limits" and packets.limits(packet):
             return self._limits(packet, now)
-        if self.state not in _SETUP and packets.STATUS.get(kind) == len(packet):
+        if self.state not in _SETUP and packets.STATUS.get(packets.HEAD.unpack_from(packet)[0]) == len(packet):
             return self._status(packets.Status(packet), now)
         return self.quiet(now)
 
@@ -143,8 +146,11 @@ class J519Client:
         period, version = packets.capability(packet) or (0, 0)
         if version < packets.VERSION:
             return self._refuse(f"the controller speaks version {version}, this client version {packets.VERSION}")
-        if period and abs(1e-3 * period - STEP) > 0.05 * STEP:
-            return self._refuse(f"the controller's period is {period:.2f} ms, the run is for {1e3 * STEP:g} ms")
+        if period:
+            step = next((one for one in PERIODS if abs(1e-3 * period - one) <= 0.05 * one), None)
+            if step is None:
+                return self._refuse(f"the controller's period is {period:.2f} ms, the client's are 2, 4 and 8 ms")
+            self._pace(step)
         self.state, self.asked = "limits", now
         return [self._request()]
 
@@ -177,8 +183,7 @@ class J519Client:
         self.asked = now
         if len(self.tables) < AXES * len(_KINDS):
             return [self._request()]
-        broken = self.broken_limits()
-        if broken:
+        if broken := self.broken_limits():
             return self._refuse("; ".join(broken))
         self.state, self.heard = "waiting", now
         return [packets.start()]
@@ -191,11 +196,14 @@ class J519Client:
 
     def broken_limits(self) -> list[str]:
         """Compare the commands, as the controller differentiates them, with its limits."""
+        times = (*map(self.run.duration, STRETCHES), *self.parts)
+        if any(abs(t - self.step * round(t / self.step)) > 1e-6 for t in times):
+            return [f"the run's times are no multiples of the controller's period of {1e3 * self.step:g} ms"]
         found = []
         for j in range(AXES):
             values = [pose[j] for _, _, pose in self.steps]
             for kind, name in enumerate(_KINDS):
-                values = [(b - a) / STEP for a, b in itertools.pairwise(values)]
+                values = [(b - a) / self.step for a, b in itertools.pairwise(values)]
                 peak, limit = max(map(abs, values), default=0.0), self.limit(j + 1, kind)
                 if peak > limit:
                     unit = f"deg/s{'' if kind == 0 else f'^{kind + 1}'}"
@@ -225,8 +233,8 @@ class J519Client:
         for reason in (status.trouble, self._astray(status.joints)):
             if reason:
                 self.halt(reason)
-        if gap > MOST_LOST or quiet > MOST_LOST * STEP + 0.5 * STEP:
-            self.halt(f"no status for {max(gap * STEP, quiet):.3f} s")
+        if gap > MOST_LOST or quiet > MOST_LOST * self.step + 0.5 * self.step:
+            self.halt(f"no status for {max(gap * self.step, quiet):.3f} s")
             gap = 1
         return self._commands(gap, status)
 
@@ -234,11 +242,11 @@ class J519Client:
         """Wait for the TP program, and look at the controller before anything moves."""
         assert self.first
         steps = (self.sequence - self.first[0]) % 2**32
-        if not status.bits & packets.WAITING or not status.bits & packets.READY or steps < 10:
+        if not status.bits & packets.WAITING or not status.bits & packets.READY or steps * self.step < 0.08:
             return []
         period = 1e-3 * ((self.stamp - self.first[1]) % 2**32) / steps
-        if abs(period - STEP) > 0.05 * STEP:
-            return self._refuse(f"the controller's period is {1e3 * period:.2f} ms, the run is for {1e3 * STEP:g} ms")
+        if abs(period - self.step) > 0.05 * self.step:
+            return self._refuse(f"the controller's period is {1e3 * period:.2f} ms, not {1e3 * self.step:g} ms")
         if status.trouble:
             return self._refuse(status.trouble)
         if status.scale != 1.0:
@@ -284,18 +292,18 @@ class J519Client:
         """Say where to go next: the stretch, the time in it, the pose, and whether it is the last."""
         k, self.k = self.k, self.k + 1
         if self.state == "aligning":
-            if k * STEP < ALIGN:
-                s = k * STEP / ALIGN
+            if k * self.step < ALIGN:
+                s = k * self.step / ALIGN
                 share = s * s * s * s * (35.0 - s * (84.0 - s * (70.0 - 20.0 * s)))
                 pairs = zip(self.begin, self.run.home, strict=True)
-                return "align", k * STEP, [a + share * (b - a) for a, b in pairs], False
+                return "align", k * self.step, [a + share * (b - a) for a, b in pairs], False
             self.state, self.k, k = "running", 1, 0
         if self.state == "running":
             return *self.steps[k], k == len(self.steps) - 1
         if self.state == "stopping":
-            x = min((k + 1) * STEP / SLOWING, 1.0)
-            at = self.slow_from - 1.0 + SLOWING / STEP * x * (1.0 - x * x * (1.0 - 0.5 * x))
-            return "stop", k * STEP, self._between(at), x >= 1.0
+            x = min((k + 1) * self.step / SLOWING, 1.0)
+            at = self.slow_from - 1.0 + SLOWING / self.step * x * (1.0 - x * x * (1.0 - 0.5 * x))
+            return "stop", k * self.step, self._between(at), x >= 1.0
         return "stop", 0.0, self.pose, True
 
     def _between(self, at: float) -> list[float]:
@@ -316,28 +324,22 @@ class J519Client:
         if stretch != "main":
             self.part = 0
             return 0, {"out": 1, "back": 6}.get(stretch, 0)
-        while self.part < len(self.parts) and t >= self.parts[self.part] - 0.5 * STEP:
+        while self.part < len(self.parts) and t >= self.parts[self.part] - 0.5 * self.step:
             self.part += 1
         return self.part, self.run.marks[self.part - 1][1] if self.part else 0
 
 
-@functools.lru_cache(maxsize=2)
-def all_steps(run: Run) -> list[Step]:
-    """List the commands once for a run, however many clients stream it."""
-    return list(_steps(run))
-
-
-def _steps(run: Run) -> Iterator[Step]:
-    """List the commands from the home pose and back to it, one per period."""
-    pose = run.home
-    for stretch in ("out", "main", "back"):
-        n = round(run.duration(stretch) / STEP)
-        if n:
-            for k in range(n + 1):
-                pose = run.at(stretch, k * STEP)
-                yield stretch, k * STEP, pose
-        for k in range(1, round(REST / STEP)):
-            yield "rest", k * STEP, pose
+@functools.lru_cache(maxsize=4)
+def all_steps(run: Run, step: float) -> list[Step]:
+    """List the commands from the home pose and back to it, one per period: once, however many clients stream them."""
+    steps, pose = [], run.home
+    for stretch in STRETCHES:
+        n = round(run.duration(stretch) / step)
+        moved = [run.at(stretch, k * step) for k in range(n + 1)] if n else []
+        pose = moved[-1] if n else pose
+        steps += [(stretch, k * step, q) for k, q in enumerate(moved)]
+        steps += [("rest", k * step, pose) for k in range(1, round(REST / step))]
+    return steps
 
 
 def stream(client: J519Client, link: socket.socket) -> None:

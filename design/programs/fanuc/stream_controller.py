@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from excitor.design.programs.clients.j519_client import STEP, J519Client
+from excitor.design.programs.clients.j519_client import J519Client
 from excitor.design.programs.clients.j519_packets import ERROR, PENDANT
 from excitor.design.programs.fanuc.language import Program, Runner
 from excitor.design.programs.fanuc.tp_controller import Arm, program_of
@@ -23,8 +23,6 @@ Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run the TP program called `name`; where it hands the motion over to a stream, run the client as well."""
-    if machine.step != STEP:
-        raise ProgramError(f"{name}.json", None, f"the stream runs at {1e3 * STEP:g} ms, not at {1e3 * machine.step:g}")
     program = program_of(files, name)
     client = client_of(files, name, J519Client)
     arm = _Streaming(program, machine, client)
@@ -218,7 +216,7 @@ def _execution(client: J519Client, robot: J519Robot, program: Program) -> Execut
         (moved[-1] if row[2] == "stop" else str(row[2]), int(str(row[3])), int(str(row[4])), k, q)
         for k, (row, q) in steps
     )
-    stretches, marks = streamed(rows, STEP)
+    stretches, marks = streamed(rows, robot.machine.step)
     names = [one.name for one in stretches]
     events = [word for name in names for word in (("log on", name, "log off") if name == "main" else (name,))]
     return Execution(stretches, marks, tuple(events), client.message)

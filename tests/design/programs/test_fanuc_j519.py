@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.clients import j519_client, j519_packets
-from excitor.design.programs.clients.j519_client import HEADER, STEP, J519Client, write_log
+from excitor.design.programs.clients.j519_client import HEADER, J519Client, write_log
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.fanuc import stream as fanuc_j519
 from excitor.design.programs.fanuc import stream_controller as check
@@ -31,6 +31,7 @@ from excitor.design.programs.verify import Judge, verify
 from excitor.robots.robot import ControllerAxes
 from tests.mutations.fanuc_j519 import mutations
 
+STEP = 0.008  # s, the period of most tests
 HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300
 PLANS = {
     "one harmonic": {"harmonics": (1,)},
@@ -98,10 +99,33 @@ def test_refuses_before_anything_moves(plan_of):
         found = check.execute(files, "p", machine_of(plan, **changes))
         assert not found.stretches
         assert said in found.halted
-    with pytest.raises(ProgramError, match="8 ms, not at 4"):
-        check.execute(files, "p", machine_of(plan, step=0.004))
     with pytest.raises(CannotDrive, match="no whole numbers"):
-        check_plan(plan_of(period=4.1, step=0.005, ramp=2.05), TARGET)
+        check_plan(plan_of(period=4.005, step=0.005, ramp=2.005), TARGET)
+
+
+@pytest.mark.parametrize("step", [0.002, 0.004])
+def test_streams_at_the_period_that_the_controller_tells(plan_of, step):
+    plan = planning(plan_of)
+    files = fanuc_j519.emit(plan, "p", None)
+    found = check.execute(files, "p", machine_of(plan, step=step))
+    assert found.marks == tuple((pytest.approx(t), mark) for t, mark in marks(plan))
+    for stretch in found.stretches:
+        assert np.diff(stretch.t) == pytest.approx(step)
+        assert stretch.axes == pytest.approx(to_axes(plan.robot, TARGET, plan.stretch(stretch.name).at(stretch.t)))
+    client, robot = J519Client(Run(json.loads(files["p.json"]))), J519Robot(machine_of(plan, step=step))
+    check.over_loopback(client, robot, lambda k: setattr(client, "interrupted", k > 2000) or "")
+    stopping = [row[2] for row in client.rows].count("stop")
+    assert stopping * step == pytest.approx(0.3, abs=2 * step)
+
+
+def test_times_that_are_no_multiples_of_the_controllers_period_are_refused(plan_of):
+    plan = plan_of(period=4.02, step=0.004, ramp=2.0, measured=1)
+    files = fanuc_j519.emit(plan, "p", None)
+    assert check.execute(files, "p", machine_of(plan, step=0.004)).stretches
+    for capable in (True, False):
+        client = J519Client(Run(json.loads(files["p.json"])))
+        check.over_loopback(client, J519Robot(machine_of(plan), capable=capable))
+        assert client.message == "the run's times are no multiples of the controller's period of 8 ms"
 
 
 def test_starts_from_where_the_robot_stands_exactly(plan_of):
@@ -225,11 +249,11 @@ def test_waits_for_the_program_and_refuses_another_period_or_version(plan_of):
     check.over_loopback(client, robot, lambda k: setattr(robot, "waiting", robot.sequence > 100) or "")
     assert robot.commands[0][0] > 100
     client = client_and_robot(plan)[0]
-    check.over_loopback(client, J519Robot(machine_of(plan, step=0.004)))
-    assert "period is 4.00 ms" in client.message
+    check.over_loopback(client, J519Robot(machine_of(plan, step=0.003)))
+    assert client.message == "the controller's period is 3.00 ms, the client's are 2, 4 and 8 ms"
     client = client_and_robot(plan)[0]
     check.over_loopback(client, J519Robot(machine_of(plan, step=0.004), capable=False))
-    assert "period is 4.00 ms" in client.message
+    assert client.message == "the controller's period is 4.00 ms, not 8 ms"
     client = client_and_robot(plan)[0]
     client.start(0.0)
     client.quiet(0.2)
