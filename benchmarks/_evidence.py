@@ -1,12 +1,19 @@
-"""Figures of evidence: verdicts through all verbs, loads in one of two runs, doubt about current laws."""
+"""Figures of logs beside those of random arms: verdicts, loads in one of two runs, doubt about current laws, processes.
 
+Verdicts are those of all verbs; processes are public logs as they are, through `excitor identify`.
+"""
+
+import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.logs import Arm, random_arm, reference
+from excitor.experiments.campaign import open_campaign
 from excitor.experiments.figures import Figure
+from excitor.experiments.identification import IdentifiedModel, identify
+from excitor.experiments.studies.qrc350 import absolute_errors, read_recordings, reduced
 from excitor.identify.band import RawRun, low_passed
 from excitor.identify.between import changes
 from excitor.identify.intervals import honest_intervals
@@ -14,6 +21,7 @@ from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples
 from excitor.identify.signals import block_means
 from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.base import declared_names
 from excitor.robots.load import load
 from excitor.robots.robot import Motion, Robot
 from tests.identify.test_motor_side import doubtful_arm, doubtful_motion, inside_of_draws, load_is_inside
@@ -22,6 +30,24 @@ from tests.verdicts import CAMPAIGNS, disagreements, not_monotone
 TABLES, LOADED, HEALTHY, DRAWS = 1000, 200, 300, 200
 SECONDS, RATE, THINNED = 20.0, 500.0, 5  # of each run; samples an equation is the mean of
 NOISE, WITHIN = 0.05, 0.15  # share of each torque's rms; of the load's mass
+PROCESS = """robot = "qrc350"
+[matlab]
+q = "q_meas.average"
+dq = "dq_meas.average"
+ddq = "ddq_meas.average"
+tau = "tau_meas.average"
+variance = "tau_meas.variance"
+time = "time_vec_save"
+[[run]]
+name = "process"
+log = "identification.mat"
+[[run]]
+name = "desired"
+log = "validation.mat"
+role = "validate"
+matlab = { q = "deg_q", dq = "deg_dq", ddq = "deg_ddq", tau = "tau", time = "time_vec_save" }
+"""
+IN_PROCESS = '[identify]\nmode = "in-process"\n'
 
 
 def evidence_figures(full: bool) -> list[Figure]:
@@ -103,3 +129,35 @@ def measured_run(
     kept = slice(round(RATE), -round(0.2 * RATE))  # what the filter's ends spoil
     q, dq, ddq, tau = (block_means(x[kept], THINNED) for x in (motion.q, motion.dq, motion.ddq, tau))
     return Samples(name, Motion(q, dq, ddq), tau, RATE / THINNED)
+
+
+def process_figures(data: Path) -> list[Figure]:
+    """Identify both processes beside the study: errors are mean |τ - τ̂| / mean |τ| of joints that move, on average."""
+    recordings = read_recordings(data)
+    study = {number: reduced(recordings, number, "validation", preset=number == 1).estimate for number in (1, 2)}
+    first, second = (identified(data, number, more) for number, more in ((1, IN_PROCESS), (2, "")))
+    unseen = recordings.equations["process 2 validation"]
+    theirs = absolute_errors(unseen, np.array([study[2].value(name) for name in unseen.names]))[1]
+    assert second.held_out is not None
+    joints = [unseen.joint_names.index(name) for name in second.held_out.joints]
+    ratio = 100.0 * second.held_out.model.mean_absolute_mean / float(theirs[joints].mean())
+    apart = abs(first.estimate.condition / study[1].condition - 1.0)
+    names = declared_names(recordings.robot)
+    alike = {names[name] for name in first.estimate.names} == set(study[1].names)
+    return [
+        Figure("logs.process2_condition", second.estimate.condition, "", 3.5, "at most"),
+        Figure("logs.process2_parameters", float(len(second.estimate.names)), "", 20.0, "at most"),
+        Figure("logs.process2_error_ratio", ratio, "", 1.05, "at most"),
+        Figure("logs.process1_condition_apart", apart, "", 0.02, "at most"),
+        Figure("logs.process1_same_set", float(alike), "", 1.0, "equal"),
+    ]
+
+
+def identified(data: Path, number: int, more: str = "") -> IdentifiedModel:
+    """Identify a process by a campaign."""
+    with tempfile.TemporaryDirectory(prefix="excitor-") as name:
+        folder = Path(name)
+        (folder / "campaign.toml").write_text(PROCESS + more)
+        for kind in ("identification", "validation"):
+            shutil.copyfile(data / f"{kind}_process{number}.mat", folder / f"{kind}.mat")
+        return identify(open_campaign(folder))

@@ -72,8 +72,7 @@ SENSORS = Sensors()
 
 def run(full: bool = False) -> Report:
     """Measure random arms, evidence, and public recordings where they are; `full` takes all, else a tenth."""
-    from benchmarks._evidence import evidence_figures
-    from benchmarks._in_process import process_figures
+    from benchmarks._evidence import evidence_figures, process_figures
 
     cases: list[Case] = []
     for seed in range(ARMS if full else 1):

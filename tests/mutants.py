@@ -143,15 +143,8 @@ _NAMES = {
     "triu": "tril",
     "tril": "triu",
 }
-_UNSWAPPED = (
-    "min",
-    "max",
-    "minimum",
-    "maximum",
-    "hypot",
-    "array_equal",
-    "isinstance",
-)  # the same in either order; of types
+# Alike in either order, or of types; without a sign.
+_UNSWAPPED = frozenset(["min", "max", "minimum", "maximum", "hypot", "array_equal", "isinstance"])
 _EVEN = ("abs", "absolute", "norm", "square", "sum_squares")
 _UNARY = ("abs", "absolute", "sqrt")
 
@@ -206,9 +199,7 @@ def _walk(node: ast.AST, where: str, statement: ast.stmt | None) -> Iterator[tup
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "type_params") or isinstance(node, ast.JoinedStr):
             continue
-        if (
-            field == "keywords" and isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip"
-        ):  # strict=True asserts
+        if field == "keywords" and getattr(getattr(node, "func", None), "id", "") == "zip":  # strict=True asserts
             continue
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(

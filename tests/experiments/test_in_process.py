@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks._in_process import process_figures
+from benchmarks._evidence import process_figures
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify

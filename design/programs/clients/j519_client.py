@@ -198,7 +198,7 @@ class J519Client:
         """Compare the commands, as the controller differentiates them, with its limits."""
         step, times = self.step, (*map(self.run.duration, STRETCHES), *self.parts)
         if any(abs(t - step * round(t / step)) > 1e-6 for t in times):
-            return [f"times do not fit the controller's {1e3 * step:g} ms; set design.controller_sample_s = {step:g}"]
+            return [f"the run's times are no multiples of {1e3 * step:g} ms; set design.controller_sample_s = {step:g}"]
         found = []
         for j in range(AXES):
             values = [pose[j] for _, _, pose in self.steps]

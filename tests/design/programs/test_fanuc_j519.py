@@ -125,7 +125,7 @@ def test_times_that_are_no_multiples_of_the_controllers_period_are_refused(plan_
     for capable in (True, False):
         client = J519Client(Run(json.loads(files["p.json"])))
         check.over_loopback(client, J519Robot(machine_of(plan), capable=capable))
-        assert client.message == "times do not fit the controller's 8 ms; set design.controller_sample_s = 0.008"
+        assert client.message == "the run's times are no multiples of 8 ms; set design.controller_sample_s = 0.008"
 
 
 def test_starts_from_where_the_robot_stands_exactly(plan_of):
