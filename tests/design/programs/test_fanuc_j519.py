@@ -118,6 +118,25 @@ def test_streams_at_the_period_that_the_controller_tells(plan_of, step):
     assert stopping * step == pytest.approx(0.3, abs=2 * step)
 
 
+def test_stamps_of_2_ms_measure_a_period_of_2_ms(plan_of):
+    """One stamp may be late by its resolution."""
+    plan = planning(plan_of)
+    client = client_and_robot(plan)[0]
+    late = []
+
+    def first_stamp(_):
+        if client.first and not late:
+            late.append(client.first)
+            client.first = (client.first[0], client.first[1] + 2)
+        return ""
+
+    robot = J519Robot(machine_of(plan, step=0.002))
+    check.over_loopback(client, robot, first_stamp)
+    assert late
+    assert client.message == ""
+    assert robot.finished
+
+
 def test_times_that_are_no_multiples_of_the_controllers_period_are_refused(plan_of):
     plan = plan_of(period=4.02, step=0.004, ramp=2.0, measured=1)
     files = fanuc_j519.emit(plan, "p", None)
