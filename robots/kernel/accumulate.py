@@ -164,8 +164,8 @@ def record(
     fill_drive_rows(drive, packing, motion, first, rows, size)
 
 
-@compiled
-def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray) -> None:
+@inner
+def sum_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray) -> None:
     """Write WᵀW of the packed columns into out (n_columns, n_columns), and the work into the tape."""
     n_samples = motion[0].shape[1]
     products = np.empty(TILE * TILE)
@@ -186,8 +186,13 @@ def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any,
             out[a, b] = out[b, a] = out[a, b] + out[b, a]
 
 
+def record_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, tape: Tape, out: FloatArray) -> None:
+    """Write one motion's Gram matrix (n_columns, n_columns), and the work into the tape; from Python, compiled once."""
+    fill_grams(chain, drive, packing, (motion[0][None], motion[1][None], motion[2][None]), tape, out[None])
+
+
 def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, out: FloatArray) -> None:
-    """Write WᵀW of the packed columns into out (n_columns, n_columns); called from Python: not compiled twice."""
+    """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
     record_gram(chain, drive, packing, motion, new_tape(chain, packing, 1), out)
 
 
@@ -319,7 +324,7 @@ def fill_grams(chain: Chain, drive: Drive, packing: ColumnPacking, motions: Any,
     """
     for b in range(out.shape[0]):
         motion = motions[0][b], motions[1][b], motions[2][b]
-        record_gram(chain, drive, packing, motion, tape, out[b])
+        sum_gram(chain, drive, packing, motion, tape, out[b])
 
 
 @compiled

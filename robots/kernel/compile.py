@@ -65,8 +65,9 @@ _TRIED = (
 )  # the latest numba whose insides `kernel.contained` is known to fit; with later ones code compiles slower
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True}
 if numba.version_info.short <= _TRIED:
-    from excitor.robots.kernel.contained import ContainedCompiler
+    from excitor.robots.kernel.contained import ContainedCompiler, RememberingCompiler
 
+    _OPTIONS["pipeline_class"] = RememberingCompiler
     _INNER["pipeline_class"] = ContainedCompiler
 
 

@@ -1,12 +1,52 @@
-"""Functions that only compiled functions call: numba is kept from making machine code of each, which nothing runs.
+"""Compilers that do less: what numba works out again and again is remembered, and what nothing runs is left out.
 
 This relies on what numba does inside, so that `kernel.compile` uses it with versions it was tried with.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.types.functions import BaseFunction
+
+_find_signature: Any = BaseFunction.get_call_type
+_SIGNATURES: dict[Any, Any] = {}
+
+
+def remember_signature(self: Any, context: Any, args: Any, kws: Any) -> Any:
+    """Find which signature an operator or function of numba's own has for types, once.
+
+    numba tries all that an operator may be, of strings and of lists too, each time that two numbers are added: a tenth
+    of compiling. What has an implementation compiled for the types (`max`) is found as numba finds it.
+    """
+    key = self, context, tuple(args)
+    if kws or key not in _SIGNATURES:
+        found = _find_signature(self, context, args, kws)
+        if kws or self.get_impl_key(found) is not self.typing_key:
+            return found
+        _SIGNATURES[key] = found
+    return _SIGNATURES[key]
+
+
+@contextmanager
+def remembered_signatures() -> Iterator[None]:
+    """Let numba remember signatures, while it compiles one of our functions; a lock keeps others from compiling."""
+    before = BaseFunction.get_call_type
+    BaseFunction.get_call_type = remember_signature  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BaseFunction.get_call_type = before  # type: ignore[method-assign]
+
+
+class RememberingCompiler(Compiler):
+    """Compile functions faster."""
+
+    def _compile_core(self) -> Any:
+        with remembered_signatures():
+            return super()._compile_core()  # type: ignore[no-untyped-call]
 
 
 class ContainedCode(JITCodeLibrary):
@@ -33,7 +73,7 @@ class ContainedCode(JITCodeLibrary):
         """Leave out the environment of the machine code."""
 
 
-class ContainedCompiler(Compiler):
+class ContainedCompiler(RememberingCompiler):
     """Compile functions for compiled callers only."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:

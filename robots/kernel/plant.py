@@ -389,16 +389,17 @@ def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room
 @inner_views
 def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
     """Write the tree's own bias and mass matrix for the positions and velocities in room.motion."""
-    recursion(chain, (room.motion[0], room.motion[1], room.motion[2]), 0, 1, room.links, room.screws)
+    one = np.int64(1)  # a literal would have all of it compiled for that number once more
+    recursion(chain, (room.motion[0], room.motion[1], room.motion[2]), one - 1, one, room.links, room.screws)
     room.bias[:] = 0.0
     room.mass[:] = 0.0
     for j in range(chain.parents.size):
         begin, end = chain.pair_start[j], chain.pair_start[j + 1]
-        link_wrench(room.wrench, room.links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], 1)
+        link_wrench(room.wrench, room.links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], one)
         for pair in range(begin, end):
             room.bias[chain.pair_joint[pair]] += along(room.screws, pair, 0, room.wrench)
         for pair in range(begin, end):
-            screw_momentum(room.wrench, room.screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], 1)
+            screw_momentum(room.wrench, room.screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], one)
             for other in range(begin, end):
                 room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, 0, room.wrench)
 

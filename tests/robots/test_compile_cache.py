@@ -1,12 +1,17 @@
 """Where compiled code is kept: numba runs what it finds, so nobody else may write there."""
 
+import operator
 import os
 import stat
 import tempfile
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
+from numba import types
+from numba.core.errors import TypingError
+from numba.core.types.functions import BaseFunction
 
 from excitor.robots.kernel import compile as kernel
 
@@ -139,3 +144,35 @@ def test_functions_for_compiled_callers_get_no_machine_code_but_are_cached_for_t
     (made,) = half.overloads.values()
     assert made.library.get_pointer_to_function(made.fndesc.llvm_func_name) == 0
     assert made.library.serialize_using_object_code()[1] == "bitcode"
+
+
+@pytest.mark.skipif(numba.version_info.short > kernel._TRIED, reason="numba is later than any that was tried")
+def test_an_operators_signature_is_found_once_and_numba_is_left_as_it_was(monkeypatch):
+    from excitor.robots.kernel import contained
+
+    asked, find = [], contained._find_signature
+
+    def count(function, context, args, kws):
+        asked.append((function.typing_key, tuple(args), tuple(kws)))
+        return find(function, context, args, kws)
+
+    monkeypatch.setattr(contained, "_find_signature", count)
+    monkeypatch.setattr(contained, "_SIGNATURES", {})
+    before = BaseFunction.get_call_type
+
+    @kernel.inner
+    def bounded(x):
+        return max(x * x + x * x, x + x)
+
+    @kernel.compiled
+    def both(x, y):
+        return bounded(x) * bounded(y) + (x + y) + np.zeros(3, dtype=np.float32)[0]
+
+    assert both(1.0, 3.0) == 2.0 * 18.0 + 4.0
+    assert both(1, 3) == 2 * 18 + 4
+    assert BaseFunction.get_call_type is before
+    assert len([entry for entry in asked if entry[:2] == (operator.add, (types.float64, types.float64))]) == 1
+    assert len([entry for entry in asked if entry[0] is max and entry[1] == (types.float64, types.float64)]) > 1
+    with pytest.raises(TypingError):
+        kernel.compiled(lambda x: x + "1")(1.0)
+    assert BaseFunction.get_call_type is before
