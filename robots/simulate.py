@@ -29,7 +29,7 @@ from excitor.robots.dynamics import (
 )
 from excitor.robots.errors import AssemblyError, ExcitorError
 from excitor.robots.friction import friction_model, has_true_sign
-from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
+from excitor.robots.kernel.columns import fill_torque_and_mass
 from excitor.robots.kernel.compile import Chain
 from excitor.robots.kernel.drive import Elements, fill_drive
 from excitor.robots.kernel.plant import LoopClosure
@@ -291,8 +291,7 @@ def _of_trees(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
         if chi.ndim == 2:
             fill_each(packed, (q, dq, still), phi, bias, M)
         else:
-            fill_torque(packed, (q, dq, still), phi, bias)
-            fill_mass_matrix(packed, (q, still, still), phi, M)
+            fill_torque_and_mass(packed, (q, dq, still), phi, bias, M)
         push = tau - bias.T
         if len(columns):
             fill_drive(elements, (q, dq, still), nothing, no_states, columns)

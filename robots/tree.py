@@ -74,19 +74,20 @@ class Tree:
 
     def poses(self, q: FloatArray) -> FloatArray:
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
-        from excitor.robots.kernel.columns import fill_poses
+        from excitor.robots.kernel.columns import fill_frames
 
         out = np.empty((len(q), self.n_links, 4, 4))
-        fill_poses(chain(self), samples(posture(q), self.n_joints), out)
+        fill_frames(chain(self), samples(posture(q), self.n_joints), out, np.empty((0, 0, 0, 0)))
         return out
 
     def jacobians(self, q: FloatArray) -> FloatArray:
         """Velocity of each link frame's origin, then its angular velocity, by dq: (n_samples, n_links, 6, n_joints)."""
-        from excitor.robots.kernel.columns import fill_screws
+        from excitor.robots.kernel.columns import fill_frames
 
+        poses = np.empty((len(q), self.n_links, 4, 4))
         screws = np.empty((len(q), self.n_links, 6, self.n_joints))
-        fill_screws(chain(self), samples(posture(q), self.n_joints), screws)
-        rotation = self.poses(q)[:, :, :3, :3]
+        fill_frames(chain(self), samples(posture(q), self.n_joints), poses, screws)
+        rotation = poses[:, :, :3, :3]
         return np.concatenate([rotation @ screws[:, :, 3:], rotation @ screws[:, :, :3]], axis=2)
 
     def regressor(self, motion: Motion, out: FloatArray) -> None:
@@ -112,20 +113,20 @@ class Tree:
 
     def inverse_dynamics(self, motion: Motion, phi: FloatArray) -> FloatArray:
         """Joint torques, (n_samples, n_joints)."""
-        from excitor.robots.kernel.columns import fill_torque
+        from excitor.robots.kernel.columns import fill_torque_and_mass
 
         check_shape(phi, f"{self.n_links} 10", "phi")
-        out = np.empty((len(motion), self.n_joints))
-        fill_torque(chain(self), samples(motion, self.n_joints), np.array(phi, dtype=float, order="C"), out)
+        out, links = np.empty((len(motion), self.n_joints)), np.array(phi, dtype=float, order="C")
+        fill_torque_and_mass(chain(self), samples(motion, self.n_joints), links, out, np.empty((0, 0, 0)))
         return out
 
     def mass_matrix(self, q: FloatArray, phi: FloatArray) -> FloatArray:
         """Mass matrices, (n_samples, n_joints, n_joints)."""
-        from excitor.robots.kernel.columns import fill_mass_matrix
+        from excitor.robots.kernel.columns import fill_torque_and_mass
 
         check_shape(phi, f"{self.n_links} 10", "phi")
-        out = np.empty((len(q), self.n_joints, self.n_joints))
-        fill_mass_matrix(chain(self), samples(posture(q), self.n_joints), np.array(phi, dtype=float, order="C"), out)
+        out, links = np.empty((len(q), self.n_joints, self.n_joints)), np.array(phi, dtype=float, order="C")
+        fill_torque_and_mass(chain(self), samples(posture(q), self.n_joints), links, np.empty((0, 0)), out)
         return out
 
 

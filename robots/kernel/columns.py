@@ -225,28 +225,43 @@ def weigh_link(chain: Chain, links: FloatArray, j: int, m: int) -> None:
 
 
 @compiled
-def fill_torque(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray) -> None:
-    """Write joint torques into out (n_samples, n_joints) for link parameters phi (n_links, 10)."""
+def fill_torque_and_mass(chain: Chain, motion: Any, phi: FloatArray, torque: FloatArray, mass: FloatArray) -> None:
+    """Write joint torques (n_samples, n_joints) and mass matrices (n_samples, n_joints, n_joints).
+
+    `phi` are link parameters (n_links, 10). M_ik = Σ_links screw_iᵀ I screw_k. An output without samples is left out.
+    """
     n_links = chain.coupling.shape[0]
-    n_samples = out.shape[0]
+    n_samples = motion[0].shape[1]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     wrench = np.empty(6 * LANES)
     start_at_base(chain, links)
-    out[:, :] = 0.0
+    torque[:, :] = 0.0
+    mass[:, :, :] = 0.0
     for first in range(0, n_samples, LANES):
         m = min(LANES, n_samples - first)
         recursion(chain, motion, first, m, links, screws)
         for j in range(n_links):
-            link_wrench(wrench, links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], m)
-            for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
-                screw = screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS]
-                i = chain.pair_joint[pair]
-                for lane in range(m):
-                    power = 0.0
-                    for k in range(6):
-                        power += screw[k * LANES + lane] * wrench[k * LANES + lane]
-                    out[first + lane, i] += power
+            if torque.size > 0:
+                link_wrench(wrench, links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], m)
+                for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
+                    add_powers(screws[pair * SCREW_ROWS :], wrench, torque[first:, chain.pair_joint[pair]], m)
+            if mass.size > 0:
+                for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
+                    screw_momentum(wrench, screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], m)
+                    k = chain.pair_joint[pair]
+                    for other in range(chain.pair_start[j], chain.pair_start[j + 1]):
+                        add_powers(screws[other * SCREW_ROWS :], wrench, mass[first:, chain.pair_joint[other], k], m)
+
+
+@inner_views
+def add_powers(screw: FloatArray, wrench: FloatArray, out: FloatArray, m: int) -> None:
+    """Add the power of a wrench, or the momentum, along a screw."""
+    for lane in range(m):
+        power = 0.0
+        for k in range(6):
+            power += screw[k * LANES + lane] * wrench[k * LANES + lane]
+        out[lane] += power
 
 
 @inner_views
@@ -277,33 +292,6 @@ def link_wrench(wrench: FloatArray, link: FloatArray, phi: FloatArray, m: int) -
         wrench[ROW5 + lane] = mass * a2 + l0 * h1 - l1 * h0 + o2 * along - square * h2
 
 
-@compiled
-def fill_mass_matrix(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray) -> None:
-    """Write mass matrices into out (n_samples, n_joints, n_joints): M_ik = Σ_links screw_iᵀ I screw_k."""
-    n_links = chain.coupling.shape[0]
-    n_samples = out.shape[0]
-    links = np.empty((n_links + 1) * LINK_ROWS)
-    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    momentum = np.empty(6 * LANES)
-    start_at_base(chain, links)
-    out[:, :, :] = 0.0
-    for first in range(0, n_samples, LANES):
-        m = min(LANES, n_samples - first)
-        recursion(chain, motion, first, m, links, screws)
-        for j in range(n_links):
-            for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
-                screw_momentum(momentum, screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], m)
-                k = chain.pair_joint[pair]
-                for other in range(chain.pair_start[j], chain.pair_start[j + 1]):
-                    i = chain.pair_joint[other]
-                    screw = screws[other * SCREW_ROWS : (other + 1) * SCREW_ROWS]
-                    for lane in range(m):
-                        entry = 0.0
-                        for row in range(6):
-                            entry += screw[row * LANES + lane] * momentum[row * LANES + lane]
-                        out[first + lane, i, k] += entry
-
-
 @inner_views
 def screw_momentum(momentum: FloatArray, screw: FloatArray, phi: FloatArray, m: int) -> None:
     """Write the angular and linear momentum of a link that moves along a screw."""
@@ -324,21 +312,25 @@ def screw_momentum(momentum: FloatArray, screw: FloatArray, phi: FloatArray, m: 
 
 
 @compiled
-def fill_poses(chain: Chain, motion: Any, out: FloatArray) -> None:
-    """Write T_base_link of every link into out (n_samples, n_links, 4, 4)."""
+def fill_frames(chain: Chain, motion: Any, poses: FloatArray, screws: FloatArray) -> None:
+    """Write T_base_link of every link (n_samples, n_links, 4, 4), and screws (n_samples, n_links, 6, n_joints).
+
+    A coordinate's screw at a link is in the link's frame. Screws without samples are left out.
+    """
     n_links = chain.coupling.shape[0]
-    n_samples = out.shape[0]
+    n_samples = poses.shape[0]
     links = np.empty((n_links + 1) * LINK_ROWS)
-    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
+    rows = np.empty(chain.pair_joint.size * SCREW_ROWS)
     start_at_base(chain, links)
+    screws[:, :, :, :] = 0.0
     for first in range(0, n_samples, LANES):
         m = min(LANES, n_samples - first)
-        recursion(chain, motion, first, m, links, screws)
+        recursion(chain, motion, first, m, links, rows)
         for j in range(n_links):
             link = links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS]
             parent = chain.parents[j]
             for lane in range(m):
-                T = out[first + lane, j]
+                T = poses[first + lane, j]
                 for k in range(3):
                     for c in range(3):
                         T[k, c] = link[(3 * k + c) * LANES + lane]
@@ -346,7 +338,13 @@ def fill_poses(chain: Chain, motion: Any, out: FloatArray) -> None:
                     T[3, k] = 0.0
                 T[3, 3] = 1.0
                 if parent >= 0:
-                    compose(out[first + lane, parent], T)
+                    compose(poses[first + lane, parent], T)
+            if screws.size > 0:
+                for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
+                    for lane in range(m):
+                        for k in range(6):
+                            at = pair * SCREW_ROWS + k * LANES + lane
+                            screws[first + lane, j, k, chain.pair_joint[pair]] = rows[at]
 
 
 @inner
@@ -358,22 +356,3 @@ def compose(T_base_parent: FloatArray, T: FloatArray) -> None:
             T[k, c] = (
                 T_base_parent[k, 0] * x + T_base_parent[k, 1] * y + T_base_parent[k, 2] * z + T_base_parent[k, 3] * one
             )
-
-
-@compiled
-def fill_screws(chain: Chain, motion: Any, out: FloatArray) -> None:
-    """Write each coordinate's screw at each link, in its frame, into out (n_samples, n_links, 6, n_joints)."""
-    n_links = chain.coupling.shape[0]
-    n_samples = out.shape[0]
-    links = np.empty((n_links + 1) * LINK_ROWS)
-    screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
-    start_at_base(chain, links)
-    out[:, :, :, :] = 0.0
-    for first in range(0, n_samples, LANES):
-        m = min(LANES, n_samples - first)
-        recursion(chain, motion, first, m, links, screws)
-        for j in range(n_links):
-            for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
-                for lane in range(m):
-                    for k in range(6):
-                        out[first + lane, j, k, chain.pair_joint[pair]] = screws[pair * SCREW_ROWS + k * LANES + lane]
