@@ -389,7 +389,7 @@ def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room
 @inner_views
 def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
     """Write the tree's own bias and mass matrix for the positions and velocities in room.motion."""
-    one = np.int64(1)  # a literal would have all of it compiled for that number once more
+    one: Any = np.int64(1)  # a literal would have all of it compiled for that number once more
     recursion(chain, (room.motion[0], room.motion[1], room.motion[2]), one - 1, one, room.links, room.screws)
     room.bias[:] = 0.0
     room.mass[:] = 0.0
