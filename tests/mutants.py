@@ -18,6 +18,7 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 import traceback
@@ -25,12 +26,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("robots", "design", "identify", "experiments")
 EQUIVALENT = ROOT / "tests" / "mutants.toml"
 MOST_FILES = 16  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 30.0  # s: to find which test runs which line; of tests against one mutant, as traced
+TRACING = 120.0  # s, of one file of tests
 MEMORY = 8 << 30  # bytes of address space
 # Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
 # help (text is judged by readers), and studies (their figures are bars of their own).
@@ -189,7 +192,9 @@ def _compiles(mutant: Mutant) -> bool:
 
 
 def _header_end(statement: ast.stmt) -> int:
-    """Last line of a statement, of a compound one of its head."""
+    """Last line of a statement, of a compound one of its head; defaults of a function are seen where it runs."""
+    if isinstance(statement, ast.FunctionDef):
+        return statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     return max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
 
@@ -460,27 +465,41 @@ def _pytest(tests: Sequence[str], *plugins: object, first: bool) -> int:
 
 
 class _Lines:
-    """A plugin of pytest: which lines of one file each test runs, and how long it takes."""
+    """A plugin of pytest: which lines of the product each test runs, and how long it takes."""
 
-    def __init__(self, file: str, path: str) -> None:
-        self.ends, self.path, self.file = f"/{file}", path, open(path, "w")  # noqa: SIM115
-        self.lines: set[int] = set()
-        self.started, self.ours = 0.0, {}
+    def __init__(self, path: str) -> None:
+        self.rooms = tuple(f"{ROOT}/{room}/" for room in ROOMS)
+        self.file = open(path, "w")  # noqa: SIM115
+        self.seen: dict[str, set[int]] = {}
+        self.locals: dict[CodeType, Callable | None] = {}
+        self.started = 0.0
 
     def trace(self, frame, event, _):
         code = frame.f_code
-        ours = self.ours.get(code)
-        if ours is None:
-            ours = self.ours[code] = code.co_filename.endswith(self.ends)
-        return self.local if ours else None
+        if code not in self.locals:
+            self.locals[code] = self._local(code) if code.co_filename.startswith(self.rooms) else None
+        return self.locals[code]
 
-    def local(self, frame, event, _):
-        self.lines.add(frame.f_lineno)
-        return self.local
+    def _local(self, code: CodeType) -> Callable:
+        """Return what notes the lines of one function, and traces it no longer when all of them were noted."""
+        file = code.co_filename.removeprefix(f"{ROOT}/")
+        left = {line for _, _, line in code.co_lines() if line}
+        seen = self.seen.setdefault(file, set())
+
+        def local(frame, event, _):
+            seen.add(frame.f_lineno)
+            left.discard(frame.f_lineno)
+            if not left:
+                self.locals[code] = None
+                frame.f_trace_lines = False
+            return local
+
+        return local
 
     def pytest_runtest_logstart(self, nodeid):
-        self.lines.clear()
+        self.seen, self.locals = {}, {}
         self.started = time.monotonic()
+        threading.settrace(self.trace)
         sys.settrace(self.trace)
 
     def pytest_runtest_logreport(self, report):
@@ -488,39 +507,46 @@ class _Lines:
             self.good = report.passed
         if report.when == "teardown":
             sys.settrace(None)
-            if self.lines and getattr(self, "good", False):
+            threading.settrace(None)  # type: ignore[arg-type]
+            if getattr(self, "good", False):
                 took = time.monotonic() - self.started
-                self.file.write(json.dumps([report.nodeid, took, sorted(self.lines)]) + "\n")
+                lines = {file: sorted(seen) for file, seen in self.seen.items()}
+                self.file.write(json.dumps([report.nodeid, took, lines]) + "\n")
                 self.file.flush()
 
 
-def covering(file: str, seconds: float = MAPPING) -> list[tuple[str, float, frozenset[int]]]:
-    """List the fast tests that run lines of a module, the shortest first: name, seconds, lines."""
+@cache
+def traced(test: str) -> list[tuple[str, float, dict[str, frozenset[int]]]]:
+    """List the fast tests of a file: name, seconds, lines of each module that they run."""
     with tempfile.TemporaryDirectory(prefix="excitor-net-") as folder:
-        path = f"{folder}/lines"
-        end = time.monotonic() + seconds
-        found = []
-        for test in nearest_tests(file):
-            if time.monotonic() < end:
-                Path(path).unlink(missing_ok=True)
-                _apart(
-                    lambda test=test: _pytest([test], _Lines(file, path), first=False), max(1.0, end - time.monotonic())
-                )
-                with contextlib.suppress(OSError):
-                    found += [json.loads(line) for line in Path(path).read_text().splitlines()]
-    return sorted(((name, took, frozenset(lines)) for name, took, lines in found), key=lambda each: each[1])
+        path = Path(folder, "lines")
+        _apart(lambda: _pytest([test], _Lines(str(path)), first=False), TRACING)
+        with contextlib.suppress(OSError):
+            found = [json.loads(line) for line in path.read_text().splitlines()]
+            return [
+                (name, took, {file: frozenset(seen) for file, seen in lines.items()}) for name, took, lines in found
+            ]
+    return []
+
+
+def covering(file: str, seconds: float = MAPPING) -> list[tuple[str, float, frozenset[int]]]:
+    """List the fast tests of the files that run lines of a module, the shortest first: name, seconds, lines.
+
+    Each file of tests is traced once, however many modules ask. With a test that runs lines stand the others of its
+    file, which may look at what the same fixture or cache gave.
+    """
+    end, found = time.monotonic() + seconds, []
+    for test in nearest_tests(file):
+        if time.monotonic() < end:
+            known = [(name, took, lines.get(file, frozenset())) for name, took, lines in traced(test)]
+            found += known if any(lines for _, _, lines in known) else []
+    return sorted(found, key=lambda each: each[1])
 
 
 def try_mutant(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]]) -> Outcome:
-    """Run the tests that cover a mutant's statement, the shortest first, until one fails or all hold."""
+    """Run the tests for a mutant, the shortest first, until one fails or all hold."""
     start = time.monotonic()
-    lines = set(range(mutant.lines[0], mutant.lines[1] + 1))
-    level = not any(each[2] & lines for each in tests) and ("." not in mutant.function and not _in_function(mutant))
-    chosen, budget = [], LONGEST
-    for name, took, covered in tests:
-        if (level or covered & lines) and (budget > took or not chosen):
-            chosen.append(name)
-            budget -= took
+    chosen = _chosen(mutant, tests)
     if not chosen:
         return Outcome(mutant, False, "no fast test runs it", 0.0)
     dotted = f"excitor.{mutant.file.removesuffix('.py').replace('/', '.')}"
@@ -535,6 +561,21 @@ def try_mutant(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]
     code = _apart(work, 10.0 + 1.5 * LONGEST)
     reason = f"{len(chosen)} tests pass" if code == 0 else "too slow" if code is None else "a test fails"
     return Outcome(mutant, code != 0, reason, time.monotonic() - start)
+
+
+def _chosen(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]]) -> list[str]:
+    """Name tests as long as there is time: those that run a mutant's statement, then others of their files."""
+    lines = set(range(mutant.lines[0], mutant.lines[1] + 1))
+    level = not any(each[2] & lines for each in tests) and ("." not in mutant.function and not _in_function(mutant))
+    direct = [each for each in tests if (each[2] if level else each[2] & lines)]
+    homes = {name.partition("::")[0] for name, _, _ in direct}
+    others = [each for each in tests if each not in direct and each[0].partition("::")[0] in homes]
+    chosen, budget = [], LONGEST
+    for name, took, _ in direct + others:
+        if budget > took or not chosen:
+            chosen.append(name)
+            budget -= took
+    return chosen
 
 
 def _in_function(mutant: Mutant) -> bool:

@@ -8,6 +8,8 @@ from tests import mutants
 from tests.mutants import (
     CORE,
     ROOT,
+    Mutant,
+    _chosen,
     _faults,
     covering,
     equivalent,
@@ -58,6 +60,25 @@ def test_what_no_result_shows_is_no_fault(tmp_path, monkeypatch):
     assert found.count(("a - b", "(b - a)")) == 1
     assert found.count(("a - b", "(a + b)")) == 3
     assert ("True", "False") not in found
+
+
+def test_tests_that_share_a_fixture_with_one_that_runs_the_line_are_tried_after_it():
+    """A fixture of a module runs in the test that asks first; the others look at what it made."""
+    mutant = Mutant("identify/verdict.py", "percent", "sign", (7, 8), "a", "b", (0, 1))
+    tests = [
+        ("tests/a.py::fast", 0.1, frozenset()),
+        ("tests/b.py::elsewhere", 0.1, frozenset([3])),
+        ("tests/a.py::runs", 0.2, frozenset([8])),
+        ("tests/a.py::endless", 1e3, frozenset()),
+    ]
+    assert _chosen(mutant, tests) == ["tests/a.py::runs", "tests/a.py::fast"]
+
+
+def test_defaults_of_a_function_are_covered_where_its_body_runs(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("def f(\n    a=2,\n):\n    b = 1\n    return a + b\n")
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (found,) = [mutant.lines for mutant in mutants_of("a.py") if mutant.was == "2"]
+    assert found == (1, 5)
 
 
 def test_tests_of_a_module_are_those_that_import_it():
