@@ -12,6 +12,7 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import json
+import math
 import os
 import random
 import resource
@@ -622,7 +623,15 @@ def try_file(file: str, count: int, seed: int, mapping: float = MAPPING) -> Iter
         because = known.get(
             (mutant.file, mutant.function, " ".join(mutant.was.split()), " ".join(mutant.becomes.split()))
         )
-        yield Outcome(mutant, None, because, 0.0) if because else try_mutant(mutant, tests)
+        if because:
+            yield Outcome(mutant, None, because, 0.0)
+            continue
+        outcome = try_mutant(mutant, tests)
+        if not outcome.killed:  # by the nearest; now by all others
+            tried = {name for name, _, _ in tests}
+            wider = [each for each in covering(file, math.inf) if each[0] not in tried]
+            outcome = try_mutant(mutant, wider) if _chosen(mutant, wider) else outcome
+        yield outcome
 
 
 def main() -> None:
