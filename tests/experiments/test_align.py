@@ -525,18 +525,32 @@ def test_marks_missing_doubled_and_late(cells):
     assert check.figure == pytest.approx(40 * 0.008 - 0.006, abs=0.01)
 
 
-@pytest.mark.slow
-def test_a_log_cut_short_and_another_program(cells):
+@pytest.mark.parametrize(("periods", "whole"), [(1.6, 0), (2.4, 1), (3.5, 2)])
+def test_a_log_cut_short_has_its_whole_periods_and_no_torques_are_judged_without(cells, periods, whole):
+    """The first of them is the warm-up."""
     robot, plan, expected = cells["gantry"]
     run, start = simulate(plan, 7)
-    kept = run.t < start + 1.0 + 2.4 + 4.8 * 3.5
-    short = MeasuredRun("short", run.t[kept], run.q[kept], run.tau[kept])
-    alignment = align(expected, short, robot)
+    kept = run.t < start + 1.0 + 2.4 + 4.8 * periods
+    alignment = align(expected, MeasuredRun("short", run.t[kept], run.q[kept], run.tau[kept]), robot)
     assert alignment.causes == ("log cut short",)
-    assert usable(alignment).periods == 2
-    other = expectation(series_plan(robot, 99))
-    with pytest.raises(Misalignment, match="no part of the log looks like|unlike the plan|times the plan's"):
-        usable(align(other, run, robot))
+    assert alignment.periods == whole
+    assert ("payload" in {check.what for check in alignment.checks}) == (whole > 0)
+    if whole < 2:
+        with pytest.raises(Misalignment, match="period"):
+            usable(alignment)
+    else:
+        assert usable(alignment).periods == whole
+
+
+def test_a_log_of_another_program_robot_or_time(cells):
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 7)
+    t = run.t[::8]
+    strange = MeasuredRun("strange", t, 0.3 * np.sin(np.outer(t, [0.9, 1.3, 5.7])), run.tau[::8])
+    other = align(expected, strange, robot)
+    assert other.causes == ("another program",)
+    with pytest.raises(Misalignment, match="no part of the log looks like"):
+        usable(other)
     with pytest.raises(ExcitorError, match="time runs backward"):
         align(expected, replace(run, t=run.t[::-1]), robot)
     with pytest.raises(ExcitorError, match="give the robot that the program was made for"):
