@@ -15,7 +15,7 @@ from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
 from excitor.experiments.align.channels import edit_of_load, flange_load, pooled_load
 from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
-from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
+from excitor.experiments.align.windows import aligned_samples, aligned_windows, raw_samples, usable
 from excitor.experiments.campaign import Body
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.experiments.setup import loaded
@@ -407,6 +407,16 @@ def test_another_load_is_named_with_both_figures(cells, stated, carried, asked):
     assert ("remove [payload]" if not carried else "state [payload] mass = ") in check.remedy
 
 
+@pytest.mark.parametrize("carried", [30.0, 100.0])
+def test_a_heavy_load_is_not_called_a_wrong_scale_of_the_drives_that_carry_it(cells, carried):
+    """Without the load, the lift's torques look scaled; the load explains them, and is the one thing that is named."""
+    robot, plan, expected = cells["gantry"]
+    alignment = align(expected, simulate(plan, 3, payload=carried)[0], robot)
+    assert alignment.causes == ("wrong payload",)
+    assert one(alignment, "torque scale", "lift").holds
+    assert alignment.load.total == pytest.approx(carried, rel=0.05)
+
+
 def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
     robot, _, _ = cells["tx40"]
     vague, clear = Load(2.42, 0.33, evidence=500.0), Load(2.42, 0.2, evidence=500.0)
@@ -485,6 +495,29 @@ def test_a_log_of_a_part_is_cut_short_and_no_joint_is_stuck(cells, part):
     alignment = align(expected, MeasuredRun(part, run.t[kept], run.q[kept], run.tau[kept]), robot)
     assert alignment.causes == ("log cut short",)
     assert alignment.start == pytest.approx(start, abs=0.02)
+
+
+@pytest.mark.parametrize("part", ["all", "first", "last"])
+def test_the_motion_as_logged_is_the_planned_one_where_a_robot_follows(cells, part):
+    """Resampled and filtered by its own stamps, whatever part is logged: the plan's derivatives are the truth."""
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 7)
+    alignment = align(expected, run, robot)
+    begin, end = alignment.log_time(np.array(expected.steady_span))
+    kept = {"all": run.t > 0.0, "first": run.t < begin + 6.0, "last": run.t > end - 6.0}[part]
+    run = MeasuredRun(part, run.t[kept], run.q[kept], run.tau[kept])
+    samples = raw_samples(alignment, run, run.q + 5e-5 * np.random.default_rng(1).normal(size=run.q.shape))
+    n = len(samples)
+    step = 1.0 / samples.sample_rate_hz
+    first = max(begin, run.t[0])
+    lost = np.ceil(0.5 * ((min(end, run.t[-1]) - first) / step - n))  # where the filter has no neighbours
+    assert 0.0 < lost * step < 0.15
+    plans = (first + step * (lost + np.arange(n)) - alignment.start) / alignment.stretch
+    states = samples.motion.q, samples.motion.dq, samples.motion.ddq
+    for order, (found, near) in enumerate(zip(states, (0.001, 0.006, 0.06), strict=True)):
+        truth = expected.run.at(plans, order)
+        error = np.sqrt(((found - truth) ** 2).mean(axis=0))
+        assert (error < near * np.sqrt((truth**2).mean(axis=0))).all(), (order, error)
 
 
 def test_a_clock_that_drifts(cells):
