@@ -274,7 +274,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "axis", _text(value)
         case ast.Slice(lower=lower, upper=upper, step=step) if lower is not None or upper is not None:
             for k in (lower, upper):
-                if k is not None and _whole(k) is not None:
+                if isinstance(k, ast.UnaryOp) and _whole(k) is not None:  # plain numbers are mutated as such
                     moved = ast.Constant(_whole(k) + 1)
                     yield (
                         "off by one",

@@ -221,7 +221,7 @@ link = { mass = 1.0, center = [0, 0, 0], inertia = INERTIA }
 
 @pytest.mark.parametrize("inertia", [(1.0, 1.0, 2.0), (1.0, 1.5, 2.4), (1.2, 0.6, 1.2), (2.0, 1.0, 1.0)])
 def test_torque_bounds_of_a_wheel_are_its_inertia_times_the_motions_derivatives(inertia):
-    """Turning slowly about z, τ⁽ᵏ⁾ = Jzz q⁽²⁺ᵏ⁾; bounds don't know about which axis, so they take the largest moment."""
+    """Turning slowly about z, τ⁽ᵏ⁾ = Jzz q⁽²⁺ᵏ⁾; bounds do not know the axis, and take the largest moment."""
     text = [inertia[0], 0, 0, inertia[1], 0, inertia[2]]
     robot = robot_from_toml(WHEEL.replace("INERTIA", str(text)), "wheel.toml")
     phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
