@@ -468,6 +468,10 @@ def test_figures_are_the_injected_ones(cells):
     assert not alignment.faults
     late = replace(run, q=simulate(plan, 2, World(lag=0.02))[0].q, q_reference=run.q)
     assert one(align(expected, late, robot), "lag").figure == pytest.approx(0.02, abs=1e-4)
+    flipped = replace(run, q_reference=run.q * np.where(np.arange(robot.n_joints) == 2, -1.0, 1.0))
+    checks = {check.what: check for check in align(expected, flipped, robot).checks}
+    assert "lag" not in checks, "of commands that are not the plan's"
+    assert "the fault is before the robot" in checks["command"].sentence
     for factor, joint in ((1.3, 2), (0.37, 4)):
         found = align(expected, scaled(run, robot, "q", joint, factor), robot)
         check = one(found, "position scale", robot.joint_names[joint])
