@@ -13,7 +13,7 @@ from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
-from excitor.experiments.align.channels import edit_of_load, flange_load, pooled_load
+from excitor.experiments.align.channels import INDEPENDENT, _weights, edit_of_load, flange_load, pooled_load
 from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, raw_samples, usable
 from excitor.experiments.campaign import Body
@@ -440,6 +440,21 @@ def weighed_exactly(carried, seed, noise=0.3):
     tau = tau + noise * rng.normal(size=tau.shape)
     run = MeasuredRun("run", t[:, 0], motion.q, tau)
     return flange_load(robot, run, Samples("run", motion, tau, 200.0))
+
+
+def test_torques_count_by_their_noise_and_by_errors_that_do_not_average_out():
+    """Of 2000 rows, noise of 0.3 counts as such; a slow error of 0.2 as if only 60 rows were independent; units change nothing."""
+    rng, t = np.random.default_rng(4), np.linspace(0.0, 1.0, 2000)
+    A = np.stack([np.cos(3.0 * t), np.cos(3.0 * t), np.cos(3.0 * t)], axis=1)[..., None]
+    noise, slow = 0.3 * rng.normal(size=2000), 0.2 * np.sqrt(2.0) * np.sin(8.0 * np.pi * t)
+    b = 2.0 * A[..., 0] + np.column_stack([noise, slow, 0.0 * t])
+    weights = _weights(A, b, b)
+    floor = 1e-4 * np.mean(b**2, axis=0)
+    expected = np.array(
+        [0.09 + floor[0] * 2000 / INDEPENDENT, 0.04 * 2000 / INDEPENDENT, floor[2] * 2000 / INDEPENDENT]
+    )
+    np.testing.assert_allclose(weights, expected**-0.5, rtol=0.05)
+    np.testing.assert_allclose(_weights(A, 50.0 * b, 50.0 * b), weights / 50.0, rtol=1e-9)
 
 
 def test_a_bulky_load_is_weighed_without_bias():
