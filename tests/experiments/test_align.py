@@ -443,7 +443,7 @@ def weighed_exactly(carried, seed, noise=0.3):
 
 
 def test_torques_count_by_their_noise_and_by_errors_that_do_not_average_out():
-    """Of 2000 rows, noise of 0.3 counts as such; a slow error of 0.2 as if only 60 rows were independent; units change nothing."""
+    """Of 2000 rows, noise of 0.3 counts as such; of a slow error of 0.2, 60 are independent; units change nothing."""
     rng, t = np.random.default_rng(4), np.linspace(0.0, 1.0, 2000)
     A = np.stack([np.cos(3.0 * t), np.cos(3.0 * t), np.cos(3.0 * t)], axis=1)[..., None]
     noise, slow = 0.3 * rng.normal(size=2000), 0.2 * np.sqrt(2.0) * np.sin(8.0 * np.pi * t)
