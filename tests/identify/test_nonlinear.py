@@ -27,6 +27,7 @@ def against(y, sigma=1.0):
 def test_exact_data_give_the_truth():
     fit = levenberg_marquardt(against(decay(TRUTH)[0]), np.array([1.0, 2.0, 0.0]))
     assert fit.converged
+    assert fit.iterations == len(fit.history) - 1
     np.testing.assert_allclose(fit.x, TRUTH, rtol=1e-9)
 
 
@@ -39,6 +40,7 @@ def test_agrees_with_a_peer():
     np.testing.assert_allclose(fit.x, peer.x, rtol=1e-6)
     np.testing.assert_allclose(covariance(fit, "abc"), np.linalg.inv(peer.jac.T @ peer.jac), rtol=1e-4)
     assert list(fit.history) == sorted(fit.history, reverse=True)
+    assert fit.iterations == len(fit.history) - 1
 
 
 def test_default_tolerance_is_far_below_the_noise():
@@ -85,6 +87,7 @@ def test_what_is_not_reported_is_named():
 def test_failures_are_sentences():
     stuck = levenberg_marquardt(against(decay(TRUTH)[0]), np.array([1.0, 2.0, 0.0]), max_iterations=2)
     assert stuck.status == "iterations"
+    assert stuck.iterations == len(stuck.history) - 1 == 2
     with pytest.raises(SolverError, match="the arm: the search .* after 2 iterations because the limit"):
         require_converged(stuck, "the arm")
     lost = levenberg_marquardt(lambda x: (np.array([np.nan]), np.ones((1, 1))), np.ones(1))
