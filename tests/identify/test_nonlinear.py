@@ -111,6 +111,12 @@ def test_iterations_are_steps_that_were_taken():
     found = [levenberg_marquardt(noisy, np.ones(3), max_iterations=most) for most in (1, 60)]
     found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [0.0]])), np.zeros(1)))
     found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [-1.0]])), np.zeros(1)))
-    assert [fit.status for fit in found] == ["iterations", "gradient", "cost", "gradient"]
+    flat = np.array([np.sqrt(1.02e-3)])  # its step gains 0.975e-6 of the cost
+    found.append(
+        levenberg_marquardt(
+            lambda x: (np.array([x[0] ** 2, 1.0]), np.array([[-2.0 * x[0]], [0.0]])), flat, tolerance=1e-3
+        )
+    )
+    assert [fit.status for fit in found] == ["iterations", "gradient", "cost", "gradient", "cost"]
     assert [fit.iterations for fit in found] == [len(fit.history) - 1 for fit in found]
-    assert [found[k].iterations for k in (0, 2, 3)] == [1, 0, 0]
+    assert [found[k].iterations for k in (0, 2, 3, 4)] == [1, 0, 0, 1]
