@@ -14,6 +14,7 @@ from excitor.design.programs.verify import (
     LATER,
     NEAR_PATH,
     SLOWED,
+    STEEPEST,
     Judge,
     Verdict,
     _on_path,
@@ -242,6 +243,21 @@ def test_what_goes_wrong_in_motion_is_tried_on_the_way_and_where_the_run_is_fast
         here = np.abs(run.at(np.array([each.after]), 1)).max()
         assert here > 0.97 * fastest or each.after == pytest.approx(run.duration - within - 1.0)
         assert each.value != 99.0 or each.after <= run.duration - within - 1.0
+
+
+@pytest.mark.parametrize("braking", [0.2, 0.5])
+def test_a_stop_that_has_a_floor_is_tried_where_the_run_is_slow(plan, braking):
+    """From 0.4 of the speed that the stated braking, at its steepest, ends in the time that is allowed."""
+    target = replace(TARGET, stop_s=1.5, stop_braking=braking, conditions={"mode": Condition(0.0, does="ends")})
+    slow, fast = list(_outside(plan, target, 0, np.random.default_rng(0)))[:2]
+    t = np.linspace(0.0, min(plan.body.duration, 5.0), 2000)
+    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
+    wanted = 0.4 * 1.5 * braking / STEEPEST
+    nearest = np.abs(speeds - wanted).min()
+    at, most = (np.abs(plan.body.at(np.array([each.after]), 1)).max() for each in (slow, fast))
+    assert abs(at - wanted) < nearest + 0.01 * speeds.max()
+    assert at < 0.95 * most
+    assert len(list(_outside(plan, target, 3, np.random.default_rng(0)))) == 3, "moments at random take its place"
 
 
 def test_a_verdict_without_problems_is_good():
