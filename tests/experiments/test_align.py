@@ -549,6 +549,20 @@ def test_a_clock_that_drifts(cells):
     assert check.cause == "clock drift"
 
 
+@pytest.mark.parametrize("periods", [1, 3, -1])
+def test_rows_that_are_lost_without_a_trace_in_the_stamps_are_found(cells, periods):
+    """Five rows of 8 ms, of which the fit of start and stretch hides a part; near the start and the end as well."""
+    robot, plan, expected = cells["gantry"]
+    run, start = simulate(plan, 7, World(jitter=0.0))
+    at = start + expected.moving_span[periods < 0] + 4.8 * periods
+    first = int(np.searchsorted(run.t, at))
+    kept = np.delete(np.arange(len(run.t)), np.arange(first, first + 5))
+    lost = align(expected, MeasuredRun("run", run.t[: len(kept)], run.q[kept], run.tau[kept]), robot)
+    check = one(lost, "clock jumps")
+    assert (check.holds, check.cause, check.level) == (False, "lost rows", "doubtful")
+    assert (0.01 if periods == 3 else 0.025) < check.figure < 0.04
+
+
 def test_uneven_stamps_are_taken_as_they_are(cells):
     robot, plan, expected = cells["iiwa"]
     run, _ = simulate(plan, 5, World(jitter=0.15))
