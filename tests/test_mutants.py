@@ -53,13 +53,13 @@ def test_guards_are_removed_and_steps_dropped():
 
 def test_what_no_result_shows_is_no_fault(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text(
-        "def f(a, b):\n    return [abs(a - b), (a - b)[0] ** 2, a - b, zip(a, b, strict=True)]\n"
+        "def f(a, b):\n    return [abs(a - b), (a - b)[0] ** 2, a - b, zip(a, b, strict=True), qr(a, check_finite=False)]\n"
     )
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     found = [(m.was, m.becomes) for m in mutants_of("a.py")]
     assert found.count(("a - b", "(b - a)")) == 1
     assert found.count(("a - b", "(a + b)")) == 3
-    assert ("True", "False") not in found
+    assert not {("True", "False"), ("False", "True")} & set(found)
 
 
 def test_tests_that_share_a_fixture_with_one_that_runs_the_line_are_tried_after_it():

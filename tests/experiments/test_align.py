@@ -14,6 +14,7 @@ from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
 from excitor.experiments.align.channels import INDEPENDENT, _weights, edit_of_load, flange_load, pooled_load
+from excitor.experiments.align.clock import Timing, shifts
 from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, raw_samples, usable
 from excitor.experiments.campaign import Body
@@ -526,6 +527,7 @@ def test_the_motion_as_logged_is_the_planned_one_where_a_robot_follows(cells, pa
     kept = {"all": run.t > 0.0, "first": run.t < begin + 6.0, "last": run.t > end - 6.0}[part]
     run = MeasuredRun(part, run.t[kept], run.q[kept], run.tau[kept])
     samples = raw_samples(alignment, run, run.q + 5e-5 * np.random.default_rng(1).normal(size=run.q.shape))
+    assert samples.sample_rate_hz == pytest.approx(125.0, rel=1e-6)
     n = len(samples)
     step = 1.0 / samples.sample_rate_hz
     first = max(begin, run.t[0])
@@ -547,6 +549,19 @@ def test_a_clock_that_drifts(cells):
     # the clock runs at 1 + c t / span: the middles of the halves of five periods are 12 s apart
     assert check.figure == pytest.approx(6e-4 * 12.0 / span, rel=0.05)
     assert check.cause == "clock drift"
+
+
+@pytest.mark.parametrize(("stretch", "delay"), [(1.0, 0.002), (1.5, 0.002), (0.7, -0.003)])
+def test_delays_are_measured_in_the_time_of_the_log(cells, stretch, delay):
+    """Channels that come later than the plan says, in the first half of it; in the second as said."""
+    _, _, expected = cells["gantry"]
+    begin, end = expected.moving_span
+    middle = 0.5 * (begin + end)
+    t = np.arange(0.0, 60.0, 0.008)
+    u = (t - 2.0) / stretch
+    late = delay / stretch * (u < middle)
+    found = shifts(expected, Timing(2.0, stretch, 1.0), t, expected.run.at(u - late), np.array([begin, middle, end]))
+    np.testing.assert_allclose(found, [delay, 0.0], atol=1e-5)
 
 
 @pytest.mark.parametrize("periods", [1, 3, -1])

@@ -11,7 +11,7 @@ from excitor.robots.dynamics import inverse_dynamics, mass_matrix
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia, posture
-from excitor.robots.simulate import Servo, Steps, design_inertia, follow, servo_for, simulate, smoothed
+from excitor.robots.simulate import Servo, Steps, design_inertia, fitting_inertia, follow, servo_for, simulate, smoothed
 from excitor.robots.tree import Tree
 
 INERTIA, VISCOUS = 0.4, 1.5
@@ -198,3 +198,15 @@ def test_what_cannot_be_is_refused():
         follow(robot, posture(np.zeros((2, 1))), Servo([1.0], [1.0], 100.0), position_noise=np.zeros((3, 1)))
     assert len(layout(robot)) == len(robot.chi)
     assert design_inertia(robot, posture(np.zeros((2, 1)))) == pytest.approx([INERTIA])
+
+
+def test_single_joints_take_what_inertia_all_poses_leave_them():
+    """M - D stays positive, in any unit; what is wanted is given where it fits, and most of what is left otherwise."""
+    masses = np.array([[[2.0, 0.5], [0.5, 1.0]], [[1.5, -0.3], [-0.3, 1.2]]])
+    np.testing.assert_allclose(fitting_inertia(np.array([0.4, 0.2]), masses), [0.4, 0.2], rtol=1e-9)
+    for wanted in (np.array([10.0, 10.0]), np.array([0.5, 10.0])):
+        D = fitting_inertia(wanted, masses)
+        left = np.linalg.eigvalsh(masses - np.diag(D)).min()
+        assert 0.0 < left < 0.05
+        assert (D <= wanted).all()
+        np.testing.assert_allclose(fitting_inertia(1e3 * wanted, 1e3 * masses), 1e3 * D, rtol=1e-9)
