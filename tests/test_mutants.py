@@ -39,6 +39,7 @@ from tests.mutants import (
         ("True", {"False"}),
         ("3", {"4"}),
         ("0.5", {"5.0"}),
+        ("1e-12", set()),
         ("'a' + b", set()),
     ],
 )
