@@ -475,11 +475,19 @@ def test_the_delay_of_currents_is_found_whatever_their_gains(cells, delay):
     assert found.delay == pytest.approx(delay, abs=0.15 * plan.sample_time)
 
 
+def test_torques_that_come_before_the_motion_are_said_to(cells):
+    robot, plan, expected = cells["gantry"]
+    found = align(expected, simulate(plan, 2, World(delay=-0.0137, lag=0.0, noise=0.002))[0], robot)
+    assert found.delay == pytest.approx(-0.0137, abs=0.1 * plan.sample_time)
+    assert " ms before the motion" in one(found, "torque delay").sentence
+
+
 def test_figures_are_the_injected_ones(cells):
     robot, plan, expected = cells["tx40"]
     run, start = simulate(plan, 2, World(delay=0.0137, lag=0.0, noise=0.002))
     alignment = align(expected, run, robot)
     assert alignment.delay == pytest.approx(0.0137, abs=0.1 * plan.sample_time)
+    assert "13.7 ms after the motion" in one(alignment, "torque delay").sentence
     assert alignment.start == pytest.approx(start, abs=1e-4)
     assert not alignment.faults
     late = replace(run, q=simulate(plan, 2, World(lag=0.02))[0].q, q_reference=run.q)
