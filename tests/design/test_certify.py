@@ -19,7 +19,7 @@ from excitor.robots.cell import Scene, Shape, SkippedPair, Zone, clearances, req
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load, robot_from_toml
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Limits, Motion, posture
+from excitor.robots.robot import Frame, Limits, Motion, posture
 from tests.limits import from_robot
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
@@ -229,6 +229,18 @@ def test_torque_bounds_of_a_wheel_are_its_inertia_times_the_motions_derivatives(
     rates = even_spans(piece, 8).rates()
     bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, rates))
     np.testing.assert_allclose(bound[..., 0], max(inertia) * rates[2:, :, 0], rtol=0.02)
+
+
+def test_the_tools_speed_between_samples_is_bounded_by_its_second_derivative():
+    """On a slow wheel of radius r, |p⃛| = r |q⃛|: a chord of h is exceeded by h²/8 of it at most, and not by less."""
+    robot = robot_from_toml(WHEEL.replace("INERTIA", "[1, 0, 0, 1, 0, 1]"), "wheel.toml")
+    robot = replace(robot, tool=Frame("tool", 0, at(0.5, 0.0, 0.0)))
+    piece = make_trajectory(robot, 0, size=1e-3, period=40.0, ramp=10.0).pieces()[0]
+    part = even_spans(piece, 8)
+    inside, speed = ToolSpeed(1.0).bound(robot, part)
+    slack = inside[:, 0] - part.worst_of_ends(speed)[:, 0]
+    np.testing.assert_allclose(slack, part.h.ravel() ** 2 / 8.0 * 0.5 * part.rates()[3, :, 0], rtol=0.02)
+    np.testing.assert_allclose(speed[:, 0], 0.5 * np.abs(part.motion.dq[:, 0]), atol=1e-12)
 
 
 def test_a_proof_by_bisection_needs_every_interval():
