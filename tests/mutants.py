@@ -36,7 +36,7 @@ MOST_FILES = 16  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 30.0  # s: to find which test runs which line; of tests against one mutant, as traced
 TRACING = 120.0  # s, of one file of tests
 MEMORY = 8 << 30  # bytes of address space
-ROUNDING = 1e-6  # a smaller constant is one of rounding, and ten times it as good
+ROUNDING = 1e-6  # a smaller constant is one of rounding: ten times it is as good, and what equals it is neither
 # Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
 # help (text is judged by readers), and studies (their figures are bars of their own).
 LEFT_OUT = (
@@ -229,10 +229,12 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Faults of one node, as text: the operators."""
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
+            bound = right.value if isinstance(right, ast.Constant) and type(right.value) is float else None
+            rounding = bound is not None and 0.0 < bound < ROUNDING
             for kind, table in (("compare", _COMPARES), ("turned", _TURNED)):
-                if type(op) in table:
+                if type(op) in table and not (rounding and kind == "compare" and type(op) in _TURNED):
                     yield kind, _text(ast.Compare(left, [table[type(op)]()], [right]))
-            if isinstance(right, ast.Constant) and type(right.value) is float and right.value >= ROUNDING:
+            if bound and not rounding:
                 yield "threshold", _text(ast.Compare(left, [op], [ast.Constant(right.value * 10)]))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS and not _is_text(left, right):
             yield "sign", _text(ast.BinOp(left, _SIGNS[type(op)](), right))
