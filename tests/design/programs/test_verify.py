@@ -249,6 +249,8 @@ def test_what_goes_wrong_in_motion_is_tried_on_the_way_and_where_the_run_is_fast
 def test_a_stop_that_has_a_floor_is_tried_where_the_run_is_slow(plan, braking):
     """From 0.4 of the speed that the stated braking, at its steepest, ends in the time that is allowed."""
     target = replace(TARGET, stop_s=1.5, stop_braking=braking, conditions={"mode": Condition(0.0, does="ends")})
+    two = replace(target, conditions={"link": Condition(0.0, does="ends"), **target.conditions})
+    assert [each.name for each in _outside(plan, two, 0, np.random.default_rng(0))][:2] == ["mode", "link"], "once"
     slow, fast = list(_outside(plan, target, 0, np.random.default_rng(0)))[:2]
     t = np.linspace(0.0, min(plan.body.duration, 5.0), 2000)
     speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
