@@ -15,6 +15,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -23,6 +24,7 @@ import threading
 import time
 import tomllib
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -366,7 +368,7 @@ def nearest_tests(file: str) -> list[str]:
     """Test files that may notice a fault in a module.
 
     By distance along imports, less one if named alike; then by how many names they import from it, whether they
-    are of its room and named like a module that imports it, and size.
+    are of its room and named like a module that imports it, and how often they name it or such a module.
     """
     graph, distance, front = _imports(), {file: 0}, {file}
     while front:
@@ -376,22 +378,25 @@ def nearest_tests(file: str) -> list[str]:
     tests = [other for other in distance if Path(other).name.startswith("test_")]
     named = {other: stem in Path(other).stem for other in tests}
     room = f"tests/{file.partition('/')[0]}/"
-    near = {other: (distance[other] - named[other], -_names_of(file, other)) for other in tests}
+    dotted = f"excitor.{file.removesuffix('.py').replace('/', '.')}"
+    near = {other: (distance[other] - named[other], -_taken(other)[0][dotted]) for other in tests}
     users = {Path(other).stem for other, wanted in graph.items() if file in wanted}
     kin = {other: other.startswith(room) + any(user in other for user in users) for other in tests}
-    tests.sort(key=lambda other: (*near[other], -kin[other], _size(other)))
+    words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(users | {Path(file).stem})))})\b")
+    told = {other: len(words.findall(_taken(other)[1])) for other in tests}
+    tests.sort(key=lambda other: (*near[other], -kin[other], -told[other], other))
     return tests[:MOST_FILES]
 
 
-def _names_of(file: str, test: str) -> int:
-    """Count the names that a test file imports from a module."""
-    name = f"excitor.{file.removesuffix('.py').replace('/', '.')}"
-    nodes = ast.walk(ast.parse((ROOT / test).read_text("utf-8")))
-    return sum(len(node.names) for node in nodes if isinstance(node, ast.ImportFrom) and node.module == name)
-
-
-def _size(file: str) -> int:
-    return (ROOT / file).stat().st_size
+@cache
+def _taken(test: str) -> tuple[Counter[str], str]:
+    """Count the names that a test file imports, by module; and its text."""
+    text = (ROOT / test).read_text("utf-8")
+    counts: Counter[str] = Counter()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            counts[node.module] += len(node.names)
+    return counts, text.lower()
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
