@@ -12,26 +12,33 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import json
+import math
 import os
 import random
+import re
 import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("robots", "design", "identify", "experiments")
 EQUIVALENT = ROOT / "tests" / "mutants.toml"
 MOST_FILES = 16  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 30.0  # s: to find which test runs which line; of tests against one mutant, as traced
+TRACING = 120.0  # s, of one file of tests
 MEMORY = 8 << 30  # bytes of address space
+ROUNDING = 1e-6  # a smaller constant is one of rounding: ten times it is as good, and what equals it is neither
 # Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
 # help (text is judged by readers), and studies (their figures are bars of their own).
 LEFT_OUT = (
@@ -189,7 +196,9 @@ def _compiles(mutant: Mutant) -> bool:
 
 
 def _header_end(statement: ast.stmt) -> int:
-    """Last line of a statement, of a compound one of its head."""
+    """Last line of a statement, of a compound one of its head; defaults of a function are seen where it runs."""
+    if isinstance(statement, ast.FunctionDef):
+        return statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     return max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
 
@@ -206,6 +215,8 @@ def _walk(node: ast.AST, where: str, statement: ast.stmt | None) -> Iterator[tup
                 child, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom
             ):
                 continue
+            if isinstance(child, ast.keyword) and child.arg == "check_finite":  # of SciPy: only what it refuses
+                continue
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 if child.name not in ("__repr__", "to_latex", "plot"):
                     yield from _walk(child, f"{where}.{child.name}".lstrip("."), child)
@@ -220,10 +231,12 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Faults of one node, as text: the operators."""
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
+            bound = right.value if isinstance(right, ast.Constant) and type(right.value) is float else None
+            rounding = bound is not None and 0.0 < bound < ROUNDING
             for kind, table in (("compare", _COMPARES), ("turned", _TURNED)):
-                if type(op) in table:
+                if type(op) in table and not (rounding and kind == "compare" and type(op) in _TURNED):
                     yield kind, _text(ast.Compare(left, [table[type(op)]()], [right]))
-            if isinstance(right, ast.Constant) and type(right.value) is float and right.value:
+            if bound and not rounding:
                 yield "threshold", _text(ast.Compare(left, [op], [ast.Constant(right.value * 10)]))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS and not _is_text(left, right):
             yield "sign", _text(ast.BinOp(left, _SIGNS[type(op)](), right))
@@ -268,7 +281,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "axis", _text(value)
         case ast.Slice(lower=lower, upper=upper, step=step) if lower is not None or upper is not None:
             for k in (lower, upper):
-                if k is not None and _whole(k) is not None:
+                if isinstance(k, ast.UnaryOp) and _whole(k) is not None:  # plain numbers are mutated as such
                     moved = ast.Constant(_whole(k) + 1)
                     yield (
                         "off by one",
@@ -276,7 +289,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
                     )
         case ast.Constant(value=bool() as value):
             yield "guard", str(not value)
-        case ast.Constant(value=float() as value) if value:
+        case ast.Constant(value=float() as value) if abs(value) >= ROUNDING:
             yield "threshold", repr(value * 10)
         case ast.Constant(value=int() as value) if value < 100:
             yield "off by one", repr(value + 1)
@@ -355,7 +368,7 @@ def nearest_tests(file: str) -> list[str]:
     """Test files that may notice a fault in a module.
 
     By distance along imports, less one if named alike; then by how many names they import from it, whether they
-    are of its room and named like a module that imports it, and size.
+    are of its room and named like a module that imports it, and how often they name it or such a module.
     """
     graph, distance, front = _imports(), {file: 0}, {file}
     while front:
@@ -365,22 +378,25 @@ def nearest_tests(file: str) -> list[str]:
     tests = [other for other in distance if Path(other).name.startswith("test_")]
     named = {other: stem in Path(other).stem for other in tests}
     room = f"tests/{file.partition('/')[0]}/"
-    near = {other: (distance[other] - named[other], -_names_of(file, other)) for other in tests}
+    dotted = f"excitor.{file.removesuffix('.py').replace('/', '.')}"
+    near = {other: (distance[other] - named[other], -_taken(other)[0][dotted]) for other in tests}
     users = {Path(other).stem for other, wanted in graph.items() if file in wanted}
     kin = {other: other.startswith(room) + any(user in other for user in users) for other in tests}
-    tests.sort(key=lambda other: (*near[other], -kin[other], _size(other)))
+    words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(users | {Path(file).stem})))})\b")
+    told = {other: len(words.findall(_taken(other)[1])) for other in tests}
+    tests.sort(key=lambda other: (*near[other], -kin[other], -told[other], other))
     return tests[:MOST_FILES]
 
 
-def _names_of(file: str, test: str) -> int:
-    """Count the names that a test file imports from a module."""
-    name = f"excitor.{file.removesuffix('.py').replace('/', '.')}"
-    nodes = ast.walk(ast.parse((ROOT / test).read_text("utf-8")))
-    return sum(len(node.names) for node in nodes if isinstance(node, ast.ImportFrom) and node.module == name)
-
-
-def _size(file: str) -> int:
-    return (ROOT / file).stat().st_size
+@cache
+def _taken(test: str) -> tuple[Counter[str], str]:
+    """Count the names that a test file imports, by module; and its text."""
+    text = (ROOT / test).read_text("utf-8")
+    counts: Counter[str] = Counter()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            counts[node.module] += len(node.names)
+    return counts, text.lower()
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -410,13 +426,17 @@ class _Hook(importlib.abc.MetaPathFinder):
 
 
 def _apart(work: Callable[[], int], seconds: float) -> int | None:
-    """Return the exit code of work done in a fork of this process with a group of its own; None: it took too long."""
+    """Return the exit code of work done in a fork of this process with a group of its own; None: it took too long.
+
+    Seconds are of CPU time, so that a busy machine does not end what is right; of the clock it has four times as many.
+    """
     child = os.fork()
     if child == 0:
         code = 70
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds) + math.ceil(time.process_time()),) * 2)
             null = os.open(os.environ.get("NET_LOG", os.devnull), os.O_RDWR | os.O_CREAT | os.O_APPEND)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
@@ -427,12 +447,13 @@ def _apart(work: Callable[[], int], seconds: float) -> int | None:
         finally:
             sys.stdout.flush()
             os._exit(code)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + 4.0 * seconds
     try:
         while time.monotonic() < end:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                return os.waitstatus_to_exitcode(status)
+                code = os.waitstatus_to_exitcode(status)
+                return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
             time.sleep(0.02)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -460,27 +481,41 @@ def _pytest(tests: Sequence[str], *plugins: object, first: bool) -> int:
 
 
 class _Lines:
-    """A plugin of pytest: which lines of one file each test runs, and how long it takes."""
+    """A plugin of pytest: which lines of the product each test runs, and how long it takes."""
 
-    def __init__(self, file: str, path: str) -> None:
-        self.ends, self.path, self.file = f"/{file}", path, open(path, "w")  # noqa: SIM115
-        self.lines: set[int] = set()
-        self.started, self.ours = 0.0, {}
+    def __init__(self, path: str) -> None:
+        self.rooms = tuple(f"{ROOT}/{room}/" for room in ROOMS)
+        self.file = open(path, "w")  # noqa: SIM115
+        self.seen: dict[str, set[int]] = {}
+        self.locals: dict[CodeType, Callable | None] = {}
+        self.started = 0.0
 
     def trace(self, frame, event, _):
         code = frame.f_code
-        ours = self.ours.get(code)
-        if ours is None:
-            ours = self.ours[code] = code.co_filename.endswith(self.ends)
-        return self.local if ours else None
+        if code not in self.locals:
+            self.locals[code] = self._local(code) if code.co_filename.startswith(self.rooms) else None
+        return self.locals[code]
 
-    def local(self, frame, event, _):
-        self.lines.add(frame.f_lineno)
-        return self.local
+    def _local(self, code: CodeType) -> Callable:
+        """Return what notes the lines of one function, and traces it no longer when all of them were noted."""
+        file = code.co_filename.removeprefix(f"{ROOT}/")
+        left = {line for _, _, line in code.co_lines() if line}
+        seen = self.seen.setdefault(file, set())
+
+        def local(frame, event, _):
+            seen.add(frame.f_lineno)
+            left.discard(frame.f_lineno)
+            if not left:
+                self.locals[code] = None
+                frame.f_trace_lines = False
+            return local
+
+        return local
 
     def pytest_runtest_logstart(self, nodeid):
-        self.lines.clear()
+        self.seen, self.locals = {}, {}
         self.started = time.monotonic()
+        threading.settrace(self.trace)
         sys.settrace(self.trace)
 
     def pytest_runtest_logreport(self, report):
@@ -488,39 +523,46 @@ class _Lines:
             self.good = report.passed
         if report.when == "teardown":
             sys.settrace(None)
-            if self.lines and getattr(self, "good", False):
+            threading.settrace(None)  # type: ignore[arg-type]
+            if getattr(self, "good", False):
                 took = time.monotonic() - self.started
-                self.file.write(json.dumps([report.nodeid, took, sorted(self.lines)]) + "\n")
+                lines = {file: sorted(seen) for file, seen in self.seen.items()}
+                self.file.write(json.dumps([report.nodeid, took, lines]) + "\n")
                 self.file.flush()
 
 
-def covering(file: str, seconds: float = MAPPING) -> list[tuple[str, float, frozenset[int]]]:
-    """List the fast tests that run lines of a module, the shortest first: name, seconds, lines."""
+@cache
+def traced(test: str) -> list[tuple[str, float, dict[str, frozenset[int]]]]:
+    """List the fast tests of a file: name, seconds, lines of each module that they run."""
     with tempfile.TemporaryDirectory(prefix="excitor-net-") as folder:
-        path = f"{folder}/lines"
-        end = time.monotonic() + seconds
-        found = []
-        for test in nearest_tests(file):
-            if time.monotonic() < end:
-                Path(path).unlink(missing_ok=True)
-                _apart(
-                    lambda test=test: _pytest([test], _Lines(file, path), first=False), max(1.0, end - time.monotonic())
-                )
-                with contextlib.suppress(OSError):
-                    found += [json.loads(line) for line in Path(path).read_text().splitlines()]
-    return sorted(((name, took, frozenset(lines)) for name, took, lines in found), key=lambda each: each[1])
+        path = Path(folder, "lines")
+        _apart(lambda: _pytest([test], _Lines(str(path)), first=False), TRACING)
+        with contextlib.suppress(OSError):
+            found = [json.loads(line) for line in path.read_text().splitlines()]
+            return [
+                (name, took, {file: frozenset(seen) for file, seen in lines.items()}) for name, took, lines in found
+            ]
+    return []
+
+
+def covering(file: str, seconds: float = MAPPING) -> list[tuple[str, float, frozenset[int]]]:
+    """List the fast tests of the files that run lines of a module, the shortest first: name, seconds, lines.
+
+    Each file of tests is traced once, however many modules ask. With a test that runs lines stand the others of its
+    file, which may look at what the same fixture or cache gave.
+    """
+    end, found = time.monotonic() + seconds, []
+    for test in nearest_tests(file):
+        if time.monotonic() < end:
+            known = [(name, took, lines.get(file, frozenset())) for name, took, lines in traced(test)]
+            found += known if any(lines for _, _, lines in known) else []
+    return sorted(found, key=lambda each: each[1])
 
 
 def try_mutant(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]]) -> Outcome:
-    """Run the tests that cover a mutant's statement, the shortest first, until one fails or all hold."""
+    """Run the tests for a mutant, the shortest first, until one fails or all hold."""
     start = time.monotonic()
-    lines = set(range(mutant.lines[0], mutant.lines[1] + 1))
-    level = not any(each[2] & lines for each in tests) and ("." not in mutant.function and not _in_function(mutant))
-    chosen, budget = [], LONGEST
-    for name, took, covered in tests:
-        if (level or covered & lines) and (budget > took or not chosen):
-            chosen.append(name)
-            budget -= took
+    chosen = _chosen(mutant, tests)
     if not chosen:
         return Outcome(mutant, False, "no fast test runs it", 0.0)
     dotted = f"excitor.{mutant.file.removesuffix('.py').replace('/', '.')}"
@@ -535,6 +577,21 @@ def try_mutant(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]
     code = _apart(work, 10.0 + 1.5 * LONGEST)
     reason = f"{len(chosen)} tests pass" if code == 0 else "too slow" if code is None else "a test fails"
     return Outcome(mutant, code != 0, reason, time.monotonic() - start)
+
+
+def _chosen(mutant: Mutant, tests: Sequence[tuple[str, float, frozenset[int]]]) -> list[str]:
+    """Name tests as long as there is time: those that run a mutant's statement, then others of their files."""
+    lines = set(range(mutant.lines[0], mutant.lines[1] + 1))
+    level = not any(each[2] & lines for each in tests) and ("." not in mutant.function and not _in_function(mutant))
+    direct = [each for each in tests if (each[2] if level else each[2] & lines)]
+    homes = {name.partition("::")[0] for name, _, _ in direct}
+    others = [each for each in tests if each not in direct and each[0].partition("::")[0] in homes]
+    chosen, budget = [], LONGEST
+    for name, took, _ in direct + others:
+        if budget > took or not chosen:
+            chosen.append(name)
+            budget -= took
+    return chosen
 
 
 def _in_function(mutant: Mutant) -> bool:
@@ -581,7 +638,15 @@ def try_file(file: str, count: int, seed: int, mapping: float = MAPPING) -> Iter
         because = known.get(
             (mutant.file, mutant.function, " ".join(mutant.was.split()), " ".join(mutant.becomes.split()))
         )
-        yield Outcome(mutant, None, because, 0.0) if because else try_mutant(mutant, tests)
+        if because:
+            yield Outcome(mutant, None, because, 0.0)
+            continue
+        outcome = try_mutant(mutant, tests)
+        if not outcome.killed:  # by the nearest; now by all others
+            tried = set(_chosen(mutant, tests))
+            wider = [each for each in covering(file, math.inf) if each[0] not in tried]
+            outcome = try_mutant(mutant, wider) if _chosen(mutant, wider) else outcome
+        yield outcome
 
 
 def main() -> None:

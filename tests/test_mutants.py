@@ -8,6 +8,8 @@ from tests import mutants
 from tests.mutants import (
     CORE,
     ROOT,
+    Mutant,
+    _chosen,
     _faults,
     covering,
     equivalent,
@@ -37,6 +39,8 @@ from tests.mutants import (
         ("True", {"False"}),
         ("3", {"4"}),
         ("0.5", {"5.0"}),
+        ("1e-12", set()),
+        ("a < 1e-12", {"(a > 1e-12)"}),
         ("'a' + b", set()),
     ],
 )
@@ -51,19 +55,40 @@ def test_guards_are_removed_and_steps_dropped():
 
 def test_what_no_result_shows_is_no_fault(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text(
-        "def f(a, b):\n    return [abs(a - b), (a - b)[0] ** 2, a - b, zip(a, b, strict=True)]\n"
+        "def f(a, b):\n    zip(a, b, strict=True), qr(a, check_finite=False)\n"
+        "    return [abs(a - b), (a - b)[0] ** 2, a - b]\n"
     )
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     found = [(m.was, m.becomes) for m in mutants_of("a.py")]
     assert found.count(("a - b", "(b - a)")) == 1
     assert found.count(("a - b", "(a + b)")) == 3
-    assert ("True", "False") not in found
+    assert not {("True", "False"), ("False", "True")} & set(found)
+
+
+def test_tests_that_share_a_fixture_with_one_that_runs_the_line_are_tried_after_it():
+    """A fixture of a module runs in the test that asks first; the others look at what it made."""
+    mutant = Mutant("identify/verdict.py", "percent", "sign", (7, 8), "a", "b", (0, 1))
+    tests = [
+        ("tests/a.py::fast", 0.1, frozenset()),
+        ("tests/b.py::elsewhere", 0.1, frozenset([3])),
+        ("tests/a.py::runs", 0.2, frozenset([8])),
+        ("tests/a.py::endless", 1e3, frozenset()),
+    ]
+    assert _chosen(mutant, tests) == ["tests/a.py::runs", "tests/a.py::fast"]
+
+
+def test_defaults_of_a_function_are_covered_where_its_body_runs(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("def f(\n    a=2,\n):\n    b = 1\n    return a + b\n")
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (found,) = [mutant.lines for mutant in mutants_of("a.py") if mutant.was == "2"]
+    assert found == (1, 5)
 
 
 def test_tests_of_a_module_are_those_that_import_it():
     """A file that is named alike and reaches the module through five others comes after those that call it."""
-    assert nearest_tests("experiments/report/campaign.py")[0] == "tests/experiments/test_report_chain.py"
-    assert "tests/experiments/test_report.py" in nearest_tests("experiments/report/campaign.py")[:3]
+    nearest = {"tests/experiments/test_report_chain.py", "tests/experiments/test_report.py"}
+    assert set(nearest_tests("experiments/report/campaign.py")[:2]) == nearest
+    assert "tests/robots/test_bad_robots.py" in nearest_tests("robots/files/xml.py")[:8], "it names URDF most often"
 
 
 def test_samples_are_of_the_seed_and_every_fault_compiles():

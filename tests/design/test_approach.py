@@ -1,19 +1,31 @@
 """Ways through a cell: clear between samples, slow, at rest where they turn; or a reason why there is none."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from excitor.design.approach import NoPath, _blocking, approach, blocked, is_clear
+from excitor.design.approach import (
+    NoPath,
+    _blocking,
+    _grow,
+    _shortened,
+    _trunk,
+    approach,
+    blocked,
+    is_clear,
+    search_box,
+    timed,
+)
 from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints import clearance as clearance_file
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import Excitation, Run, line_run, periodic_run
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
-from excitor.robots.dynamics import frame_pose
+from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.load import load
-from excitor.robots.robot import Motion
+from excitor.robots.robot import Limits, Motion
 from tests.limits import from_robot
 
 LEFT = np.array([1.1, 1.0, 0.9, 0.0, -0.4, 0.0])
@@ -206,6 +218,85 @@ def test_unlimited_joints_get_a_gentle_way(arm):
     limits = replace(arm.limits, velocity=free, acceleration=free)
     way = approach(arm, LEFT, RIGHT, Constraints(limits, free))
     assert np.abs(way.at(dense(way), 1)).max() == pytest.approx(0.5, rel=1e-2)
+
+
+@pytest.mark.parametrize("binding", ["velocity", "acceleration", "jerk", "torque", "tool_speed"])
+def test_every_line_is_as_fast_as_one_limit_allows(arm, binding):
+    """A quarter of velocity, acceleration or jerk, 98 % of torque, 95 % of the tool's speed.
+
+    Torque does not scale with time, which is stretched by 1.3 until it fits: 1.3 times as fast is too fast.
+    """
+    free = np.full(6, np.inf)
+    t = np.linspace(0.0, 1.0, 4001)
+    usual = arm.limits
+    share, limit = {
+        "velocity": ((0.249, 0.25), 0.1 * usual.velocity),
+        "acceleration": ((0.249, 0.25), 0.01 * usual.acceleration),
+        "jerk": ((0.249, 0.25), np.full(6, 3.0)),
+        "torque": ((0.9, 0.98), np.array([10.0, 1e6, 1e6, 1e6, 1e6, 1e6])),
+        "tool_speed": ((0.94, 0.951), 0.02),
+    }[binding]
+    fast = np.full(6, 20.0) if binding == "torque" else free
+    limits = replace(usual, velocity=fast, acceleration=free, jerk=free, torque=free)
+    tight = Constraints(limits if binding == "tool_speed" else replace(limits, **{binding: limit}), free)
+    if binding == "tool_speed":
+        tight = replace(tight, tool_speed=limit)
+    poses = LEFT + np.array([[0.0] * 6, [0.02, 0.3, -0.1, 0.2, 0.0, 0.5], [-0.5, 0.0, 0.4, 0.0, 0.1, 0.0]])
+    sample_time = 1e-4
+    way = timed(arm, poses, tight, sample_time)
+    for begin, end in zip(way.edges[:-1], way.edges[1:], strict=True):
+        motion = [way.at(begin + t * (end - begin), order) for order in range(4)]
+        used = {
+            "velocity": lambda m: np.abs(m[1]) / limit,
+            "acceleration": lambda m: np.abs(m[2]) / limit,
+            "jerk": lambda m: np.abs(m[3]) / limit,
+            "torque": lambda m: np.abs(inverse_dynamics(arm, Motion(*m[:3]))) / limit,
+            "tool_speed": lambda m: tool_speeds(arm, Motion(*m[:3])) / limit,
+        }[binding](motion).max()
+        assert share[0] <= used <= share[1] * (1.0 + 1e-6)
+        if binding == "torque":
+            faster = Motion(motion[0], 1.3 * motion[1], 1.69 * motion[2])
+            assert np.abs(inverse_dynamics(arm, faster) / limit).max() > 0.98
+
+
+def test_where_no_limit_says_how_far_poses_are_drawn_around_the_ends():
+    """The box of a search: the limits; half a turn, or so many metres, about the ends where there are none; or held."""
+    free = np.full(3, np.inf)
+    robot = SimpleNamespace(mechanism=SimpleNamespace(prismatic=np.array([False, False, True])), locked={1: 0.5})
+    limits = Limits(np.array([[-1.0, np.inf], [-9.0, 9.0], [-np.inf, 0.3]]), free, free, free, free)
+    ends = np.array([[0.2, 0.5, 0.1], [-0.4, 0.5, 0.2]])
+    low, high = search_box(robot, Constraints(limits, free), ends, slide=0.7)
+    np.testing.assert_allclose(low, [-1.0, 0.5, 0.1 - 0.7])
+    np.testing.assert_allclose(high, [0.2 + np.pi, 0.5, 0.3])
+
+
+def test_a_tree_grows_by_steps_from_the_nearest_pose(arm):
+    """A step is 0.08 of the joint ranges, measured as the norm over joints; what is nearer is reached."""
+    constraints = replace(from_robot(arm), scene=Scene())
+    width = np.diff(arm.limits.position).T[0]
+    nodes, above = [LEFT, LEFT + 0.1 * width], [-1, 0]
+    far = LEFT + [0.5, 0.1, 0.0, 0.0, 0.0, 0.0] * width
+    new = _grow(arm, constraints, nodes, above, far, width)
+    way = (far - nodes[1]) / width
+    np.testing.assert_allclose((new - nodes[1]) / width, 0.08 * way / np.linalg.norm(way), rtol=1e-9)
+    assert above == [-1, 0, 1]
+    near = new + 0.03 * width / np.sqrt(6.0)
+    np.testing.assert_array_equal(_grow(arm, constraints, nodes, above, near, width), near)
+    assert above == [-1, 0, 1, 2]
+    np.testing.assert_array_equal(_trunk(nodes, above), [near, new, nodes[1], LEFT])
+    assert _grow(arm, walled(arm), [LEFT], [-1], RIGHT, 100.0 * width) is None, "the wall is in the way"
+
+
+def test_a_way_is_shortened_until_no_pose_can_be_left_out(arm):
+    """Every line is clear, no pose stands twice, and no one between can be left out."""
+    constraints = walled(arm)
+    found = approach(arm, LEFT, RIGHT, constraints).knots
+    detour = np.concatenate([found[:1], found[:1], 0.5 * (found[:-1] + found[1:]), found[1:], found[-1:]])
+    short = _shortened(arm, constraints, detour, np.random.default_rng(3))
+    np.testing.assert_array_equal(short[[0, -1]], [LEFT, RIGHT])
+    assert (np.abs(np.diff(short, axis=0)).max(axis=1) > 1e-9).all()
+    for k in range(1, len(short) - 1):
+        assert not is_clear(arm, constraints, short[k - 1], short[k + 1])
 
 
 def test_a_way_checks_its_shape():

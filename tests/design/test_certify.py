@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_rates, worst_case
+from excitor.design.certify.bounds import Effort, all_hold, link_rates, point_rates, torque_rates, worst_case
 from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Margin, tightest
@@ -17,9 +17,9 @@ from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_tor
 from excitor.design.motion import RISE_MOST, Excitation, Move, Run, Table, even_spans, periodic_run, rise
 from excitor.robots.cell import Scene, Shape, SkippedPair, Zone, clearances, required, row_names
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
-from excitor.robots.load import load
+from excitor.robots.load import load, robot_from_toml
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Limits, Motion, posture
+from excitor.robots.robot import Frame, Limits, Motion, posture
 from tests.limits import from_robot
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
@@ -208,6 +208,52 @@ def test_torque_curvature_bounds_finite_differences(seed):
         noise = 1e-14 * np.abs(tau).max() / h**2
         largest = np.stack([bend[100 * k : 100 * k + 99].max(axis=0) for k in range(40)])
         assert (largest <= bound * (1.0 + 1e-6) + noise).all()
+
+
+WHEEL = """name = "wheel"
+[[joint]]
+name = "turn"
+placement = { axis = [0, 0, 1] }
+limits = { position_deg = [-90, 90], velocity_deg_s = 90, acceleration_deg_s2 = 300 }
+link = { mass = 1.0, center = [0, 0, 0], inertia = INERTIA }
+"""
+
+
+@pytest.mark.parametrize("inertia", [(1.0, 1.0, 2.0), (1.0, 1.5, 2.4), (1.2, 0.6, 1.2), (2.0, 1.0, 1.0)])
+def test_torque_bounds_of_a_wheel_are_its_inertia_times_the_motions_derivatives(inertia):
+    """Turning slowly about z, τ⁽ᵏ⁾ = Jzz q⁽²⁺ᵏ⁾; bounds do not know the axis, and take the largest moment."""
+    text = [inertia[0], 0, 0, inertia[1], 0, inertia[2]]
+    robot = robot_from_toml(WHEEL.replace("INERTIA", str(text)), "wheel.toml")
+    phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
+    piece = make_trajectory(robot, 0, size=1e-3).pieces()[0]
+    rates = even_spans(piece, 8).rates()
+    bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, rates))
+    np.testing.assert_allclose(bound[..., 0], max(inertia) * rates[2:, :, 0], rtol=0.02)
+
+
+def test_the_tools_speed_between_samples_is_bounded_by_its_second_derivative():
+    """On a slow wheel of radius r, |p⃛| = r |q⃛|: a chord of h is exceeded by h²/8 of it at most, and not by less."""
+    robot = robot_from_toml(WHEEL.replace("INERTIA", "[1, 0, 0, 1, 0, 1]"), "wheel.toml")
+    robot = replace(robot, tool=Frame("tool", 0, at(0.5, 0.0, 0.0)))
+    piece = make_trajectory(robot, 0, size=1e-3, period=40.0, ramp=10.0).pieces()[0]
+    part = even_spans(piece, 8)
+    inside, speed = ToolSpeed(1.0).bound(robot, part)
+    slack = inside[:, 0] - part.worst_of_ends(speed)[:, 0]
+    np.testing.assert_allclose(slack, part.h.ravel() ** 2 / 8.0 * 0.5 * part.rates()[3, :, 0], rtol=0.02)
+    np.testing.assert_allclose(speed[:, 0], 0.5 * np.abs(part.motion.dq[:, 0]), atol=1e-12)
+
+
+def test_a_proof_by_bisection_needs_every_interval():
+    """Margins of 1 - t below 1, with a bound that is loose by the interval's length."""
+
+    def margins(a, b):
+        return None if (b > end).any() else (1.0 - b - (b - a))[:, None]
+
+    end = 0.9
+    assert all_hold(margins, np.array([0.0, 0.5, 0.9]))
+    assert not all_hold(margins, np.array([0.0, 0.5, 0.95])), "a sample violates one"
+    end = 2.0
+    assert not all_hold(margins, np.array([0.0, 0.5, 1.0])), "the last interval stays open"
 
 
 @pytest.mark.parametrize("seed", range(N_RANDOM_TREES))

@@ -132,6 +132,21 @@ def test_examples_run(path):
     run_example(path)
 
 
+def test_a_series_is_what_it_says():
+    """A number of harmonics counts from the first; named joints alone move; the rest is as the reference states it."""
+    robot = ex.load_robot("rotradi")
+    usual, other = ex.Series(), ex.Series(4.0, [2, 5], joints=robot.joint_names[1:2], measured=3, ramp=1.0)
+    excitation = usual.excitation(robot)
+    assert (excitation.period, excitation.harmonics, excitation.moving.tolist()) == (10.0, (1, 2, 3, 4, 5), [True] * 3)
+    kept = ("measured", "warm_up", "ramp", "settle", "hold")
+    assert [getattr(excitation, key) for key in kept] == [5, 1, 5.0, 2.0, 2.0]
+    excitation = other.excitation(robot)
+    assert (excitation.harmonics, excitation.moving.tolist()) == ((2, 5), [False, True, False])
+    assert [getattr(excitation, key) for key in kept] == [3, 1, 1.0, 2.0, 2.0]
+    with pytest.raises(ValueError, match="'knee' is no joint of rotradi"):
+        ex.Series(joints=["knee"]).excitation(robot)
+
+
 @pytest.fixture(scope="module")
 def solved():
     robot = ex.load_robot("rotradi")

@@ -13,9 +13,10 @@ from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
-from excitor.experiments.align.channels import edit_of_load, flange_load, pooled_load
+from excitor.experiments.align.channels import INDEPENDENT, _weights, edit_of_load, flange_load, pooled_load
+from excitor.experiments.align.clock import Timing, shifts
 from excitor.experiments.align.nouns import Load, MeasuredRun, Misalignment
-from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
+from excitor.experiments.align.windows import aligned_samples, aligned_windows, raw_samples, usable
 from excitor.experiments.campaign import Body
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.experiments.setup import loaded
@@ -407,6 +408,16 @@ def test_another_load_is_named_with_both_figures(cells, stated, carried, asked):
     assert ("remove [payload]" if not carried else "state [payload] mass = ") in check.remedy
 
 
+@pytest.mark.parametrize("carried", [30.0, 100.0])
+def test_a_heavy_load_is_not_called_a_wrong_scale_of_the_drives_that_carry_it(cells, carried):
+    """Without the load, the lift's torques look scaled; the load explains them, and is the one thing that is named."""
+    robot, plan, expected = cells["gantry"]
+    alignment = align(expected, simulate(plan, 3, payload=carried)[0], robot)
+    assert alignment.causes == ("wrong payload",)
+    assert one(alignment, "torque scale", "lift").holds
+    assert alignment.load.total == pytest.approx(carried, rel=0.05)
+
+
 def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
     robot, _, _ = cells["tx40"]
     vague, clear = Load(2.42, 0.33, evidence=500.0), Load(2.42, 0.2, evidence=500.0)
@@ -432,6 +443,21 @@ def weighed_exactly(carried, seed, noise=0.3):
     return flange_load(robot, run, Samples("run", motion, tau, 200.0))
 
 
+def test_torques_count_by_their_noise_and_by_errors_that_do_not_average_out():
+    """Of 2000 rows, noise of 0.3 counts as such; of a slow error of 0.2, 60 are independent; units change nothing."""
+    rng, t = np.random.default_rng(4), np.linspace(0.0, 1.0, 2000)
+    A = np.stack([np.cos(3.0 * t), np.cos(3.0 * t), np.cos(3.0 * t)], axis=1)[..., None]
+    noise, slow = 0.3 * rng.normal(size=2000), 0.2 * np.sqrt(2.0) * np.sin(8.0 * np.pi * t)
+    b = 2.0 * A[..., 0] + np.column_stack([noise, slow, 0.0 * t])
+    weights = _weights(A, b, b)
+    floor = 1e-4 * np.mean(b**2, axis=0)
+    expected = np.array(
+        [0.09 + floor[0] * 2000 / INDEPENDENT, 0.04 * 2000 / INDEPENDENT, floor[2] * 2000 / INDEPENDENT]
+    )
+    np.testing.assert_allclose(weights, expected**-0.5, rtol=0.05)
+    np.testing.assert_allclose(_weights(A, 50.0 * b, 50.0 * b), weights / 50.0, rtol=1e-9)
+
+
 def test_a_bulky_load_is_weighed_without_bias():
     found = [weighed_exactly(2.0, seed) for seed in range(4)]
     assert [one.total for one in found] == pytest.approx([2.0] * 4, abs=0.06)
@@ -449,15 +475,27 @@ def test_the_delay_of_currents_is_found_whatever_their_gains(cells, delay):
     assert found.delay == pytest.approx(delay, abs=0.15 * plan.sample_time)
 
 
+def test_torques_that_come_before_the_motion_are_said_to(cells):
+    robot, plan, expected = cells["gantry"]
+    found = align(expected, simulate(plan, 2, World(delay=-0.0137, lag=0.0, noise=0.002))[0], robot)
+    assert found.delay == pytest.approx(-0.0137, abs=0.1 * plan.sample_time)
+    assert " ms before the motion" in one(found, "torque delay").sentence
+
+
 def test_figures_are_the_injected_ones(cells):
     robot, plan, expected = cells["tx40"]
     run, start = simulate(plan, 2, World(delay=0.0137, lag=0.0, noise=0.002))
     alignment = align(expected, run, robot)
     assert alignment.delay == pytest.approx(0.0137, abs=0.1 * plan.sample_time)
+    assert "13.7 ms after the motion" in one(alignment, "torque delay").sentence
     assert alignment.start == pytest.approx(start, abs=1e-4)
     assert not alignment.faults
     late = replace(run, q=simulate(plan, 2, World(lag=0.02))[0].q, q_reference=run.q)
     assert one(align(expected, late, robot), "lag").figure == pytest.approx(0.02, abs=1e-4)
+    flipped = replace(run, q_reference=run.q * np.where(np.arange(robot.n_joints) == 2, -1.0, 1.0))
+    checks = {check.what: check for check in align(expected, flipped, robot).checks}
+    assert "lag" not in checks, "of commands that are not the plan's"
+    assert "the fault is before the robot" in checks["command"].sentence
     for factor, joint in ((1.3, 2), (0.37, 4)):
         found = align(expected, scaled(run, robot, "q", joint, factor), robot)
         check = one(found, "position scale", robot.joint_names[joint])
@@ -487,6 +525,30 @@ def test_a_log_of_a_part_is_cut_short_and_no_joint_is_stuck(cells, part):
     assert alignment.start == pytest.approx(start, abs=0.02)
 
 
+@pytest.mark.parametrize("part", ["all", "first", "last"])
+def test_the_motion_as_logged_is_the_planned_one_where_a_robot_follows(cells, part):
+    """Resampled and filtered by its own stamps, whatever part is logged: the plan's derivatives are the truth."""
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 7)
+    alignment = align(expected, run, robot)
+    begin, end = alignment.log_time(np.array(expected.steady_span))
+    kept = {"all": run.t > 0.0, "first": run.t < begin + 6.0, "last": run.t > end - 6.0}[part]
+    run = MeasuredRun(part, run.t[kept], run.q[kept], run.tau[kept])
+    samples = raw_samples(alignment, run, run.q + 5e-5 * np.random.default_rng(1).normal(size=run.q.shape))
+    assert samples.sample_rate_hz == pytest.approx(125.0, rel=1e-6)
+    n = len(samples)
+    step = 1.0 / samples.sample_rate_hz
+    first = max(begin, run.t[0])
+    lost = np.ceil(0.5 * ((min(end, run.t[-1]) - first) / step - n))  # where the filter has no neighbours
+    assert 0.0 < lost * step < 0.15
+    plans = (first + step * (lost + np.arange(n)) - alignment.start) / alignment.stretch
+    states = samples.motion.q, samples.motion.dq, samples.motion.ddq
+    for order, (found, near) in enumerate(zip(states, (0.001, 0.006, 0.06), strict=True)):
+        truth = expected.run.at(plans, order)
+        error = np.sqrt(((found - truth) ** 2).mean(axis=0))
+        assert (error < near * np.sqrt((truth**2).mean(axis=0))).all(), (order, error)
+
+
 def test_a_clock_that_drifts(cells):
     robot, plan, expected = cells["tx40"]
     run, _ = simulate(plan, 4, World(clock=6e-4))
@@ -495,6 +557,33 @@ def test_a_clock_that_drifts(cells):
     # the clock runs at 1 + c t / span: the middles of the halves of five periods are 12 s apart
     assert check.figure == pytest.approx(6e-4 * 12.0 / span, rel=0.05)
     assert check.cause == "clock drift"
+
+
+@pytest.mark.parametrize(("stretch", "delay"), [(1.0, 0.002), (1.5, 0.002), (0.7, -0.003)])
+def test_delays_are_measured_in_the_time_of_the_log(cells, stretch, delay):
+    """Channels that come later than the plan says, in the first half of it; in the second as said."""
+    _, _, expected = cells["gantry"]
+    begin, end = expected.moving_span
+    middle = 0.5 * (begin + end)
+    t = np.arange(0.0, 60.0, 0.008)
+    u = (t - 2.0) / stretch
+    late = delay / stretch * (u < middle)
+    found = shifts(expected, Timing(2.0, stretch, 1.0), t, expected.run.at(u - late), np.array([begin, middle, end]))
+    np.testing.assert_allclose(found, [delay, 0.0], atol=1e-5)
+
+
+@pytest.mark.parametrize("periods", [1, 3, -1])
+def test_rows_that_are_lost_without_a_trace_in_the_stamps_are_found(cells, periods):
+    """Five rows of 8 ms, of which the fit of start and stretch hides a part; near the start and the end as well."""
+    robot, plan, expected = cells["gantry"]
+    run, start = simulate(plan, 7, World(jitter=0.0))
+    at = start + expected.moving_span[periods < 0] + 4.8 * periods
+    first = int(np.searchsorted(run.t, at))
+    kept = np.delete(np.arange(len(run.t)), np.arange(first, first + 5))
+    lost = align(expected, MeasuredRun("run", run.t[: len(kept)], run.q[kept], run.tau[kept]), robot)
+    check = one(lost, "clock jumps")
+    assert (check.holds, check.cause, check.level) == (False, "lost rows", "doubtful")
+    assert (0.01 if periods == 3 else 0.025) < check.figure < 0.04
 
 
 def test_uneven_stamps_are_taken_as_they_are(cells):
@@ -525,18 +614,32 @@ def test_marks_missing_doubled_and_late(cells):
     assert check.figure == pytest.approx(40 * 0.008 - 0.006, abs=0.01)
 
 
-@pytest.mark.slow
-def test_a_log_cut_short_and_another_program(cells):
+@pytest.mark.parametrize(("periods", "whole"), [(1.6, 0), (2.4, 1), (3.5, 2)])
+def test_a_log_cut_short_has_its_whole_periods_and_no_torques_are_judged_without(cells, periods, whole):
+    """The first of them is the warm-up."""
     robot, plan, expected = cells["gantry"]
     run, start = simulate(plan, 7)
-    kept = run.t < start + 1.0 + 2.4 + 4.8 * 3.5
-    short = MeasuredRun("short", run.t[kept], run.q[kept], run.tau[kept])
-    alignment = align(expected, short, robot)
+    kept = run.t < start + 1.0 + 2.4 + 4.8 * periods
+    alignment = align(expected, MeasuredRun("short", run.t[kept], run.q[kept], run.tau[kept]), robot)
     assert alignment.causes == ("log cut short",)
-    assert usable(alignment).periods == 2
-    other = expectation(series_plan(robot, 99))
-    with pytest.raises(Misalignment, match="no part of the log looks like|unlike the plan|times the plan's"):
-        usable(align(other, run, robot))
+    assert alignment.periods == whole
+    assert ("payload" in {check.what for check in alignment.checks}) == (whole > 0)
+    if whole < 2:
+        with pytest.raises(Misalignment, match="period"):
+            usable(alignment)
+    else:
+        assert usable(alignment).periods == whole
+
+
+def test_a_log_of_another_program_robot_or_time(cells):
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 7)
+    t = run.t[::8]
+    strange = MeasuredRun("strange", t, 0.3 * np.sin(np.outer(t, [0.9, 1.3, 5.7])), run.tau[::8])
+    other = align(expected, strange, robot)
+    assert other.causes == ("another program",)
+    with pytest.raises(Misalignment, match="no part of the log looks like"):
+        usable(other)
     with pytest.raises(ExcitorError, match="time runs backward"):
         align(expected, replace(run, t=run.t[::-1]), robot)
     with pytest.raises(ExcitorError, match="give the robot that the program was made for"):

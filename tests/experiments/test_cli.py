@@ -233,3 +233,50 @@ def test_the_demo_goes_from_a_plan_to_a_report(tmp_path):
     assert all(page.is_file() for page in pages)
     status = json.loads(run("status", str(tmp_path / "demo"), "--json").stdout)
     assert {stage["state"] for stage in status["stages"] if stage["name"] != "report.json"} == {"up to date"}
+
+
+def test_export_gives_on_what_it_was_asked_and_tells_what_was_written(monkeypatch, tmp_path):
+    """Each option reaches the function that exports, and what that answers is told, for people and for scripts."""
+    from excitor.experiments.export import export as exports
+
+    asked = []
+
+    def written(folder, formats, options):
+        asked.append((folder, formats, options))
+        return [exports.ExportFile("kuka", "load.dat", b"x", ("a note",))], ["a doubt"]
+
+    offered = [exports.ExportFile("py", "model.py"), exports.ExportFile("ur", refused="no load")]
+    monkeypatch.setattr(exports, "export", written)
+    monkeypatch.setattr(exports, "offers", lambda folder, options: offered)
+    folder = str(tmp_path)
+    given = ("--flange", "f", "--from-link", "l", "--point-mass", "--allow", "do-not-use", "--with-tool", "--out", "o")
+    done = run("export", folder, "--format", "kuka", *given)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == ["wrote load.dat", "  a note"]
+    assert "note: a doubt" in done.stderr
+    _, formats, options = asked[0]
+    assert formats == ["kuka"]
+    assert (options.load.from_link, options.load.flange, options.load.point) == ("l", "f", True)
+    assert (options.allow, options.with_tool, options.out) == (("do-not-use",), True, Path("o"))
+    told = json.loads(run("export", folder, "--format", "kuka", "--json").stdout)
+    assert told == {"written": [{"format": "kuka", "file": "load.dat", "notes": ["a note"]}], "doubts": ["a doubt"]}
+    assert (asked[1][2].allow, asked[1][2].load.point, asked[1][2].mjcf) == ((), False, None)
+    assert run("export", folder).stdout.splitlines() == ["py       model.py", "ur       cannot be written: no load"]
+    formats = json.loads(run("export", folder, "--json").stdout)["formats"]
+    assert [(one["file"], one["refused"]) for one in formats] == [("model.py", None), (None, "no load")]
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--allow", "anything"), "'anything' is not do-not-use"),
+        (("--format", "kuke"), "'kuke' is not one of"),
+        (("--format", "urdf", "--point-mass"), "--point-mass goes with --format kuka or abb or fanuc or ur"),
+        (("--format", "kuka", "--mjcf", "a.xml"), "--mjcf goes with --format mjcf"),
+    ],
+)
+def test_export_refuses_options_that_do_not_fit(tmp_path, given, said):
+    done = run("export", str(tmp_path), *given)
+    assert done.exit_code == 2
+    assert said in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.output).split())

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from excitor.experiments.identification import identify, write_model
 from excitor.experiments.model import read_model
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.load import load
+from excitor.robots.load import load, robot_text
 from excitor.robots.robot import Motion
 
 
@@ -53,6 +54,27 @@ def test_what_is_read_is_what_was_written(identified, path):
     np.testing.assert_array_equal(model.consistent(), identified.consistent.chi)
     assert model.save(path.parent) == path
     assert read_model(path).to_json() == model.to_json()
+
+
+def test_a_models_robot_is_the_file_that_the_campaign_beside_it_names(path, tmp_path):
+    (tmp_path / "model.json").write_text(path.read_text().replace('"rotradi"', '"mine"'))
+    with pytest.raises(ExcitorError, match=r"its robot, 'mine', is neither in the catalogue nor named by"):
+        read_model(tmp_path / "model.json").own_robot()
+    (tmp_path / "campaign.toml").write_text('robot = "mine.toml"\n')
+    (tmp_path / "mine.toml").write_text(robot_text("rotradi").replace('name = "', 'name = "my ', 1))
+    robot = read_model(tmp_path / "model.json").own_robot()
+    assert robot.name.startswith("my ")
+    assert robot.joint_names == load("rotradi").joint_names
+
+
+def test_what_is_not_in_a_model_is_asked_for_in_a_sentence(path):
+    model = read_model(path)
+    np.testing.assert_array_equal(model.known_covariance(), model.covariance)
+    with pytest.raises(ExcitorError, match="has no covariance, so its uncertainty is unknown; identify"):
+        replace(model, covariance=None).known_covariance()
+    np.testing.assert_array_equal(model.known_sigma(), model.sigma)
+    with pytest.raises(ExcitorError, match="a parameter has no sigma; identify"):
+        replace(model, sigma=np.where(np.arange(len(model.sigma)) == 1, np.nan, model.sigma)).known_sigma()
 
 
 def test_a_file_of_an_older_version_is_read_as_it_is(path, tmp_path):

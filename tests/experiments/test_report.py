@@ -741,3 +741,29 @@ def test_browser_prints(identified, tmp_path):
     assert printed.path == tmp_path / "report.pdf"
     assert printed.path.read_bytes().startswith(b"%PDF")
     assert not list(tmp_path.glob(".report*"))
+
+
+def test_the_tracking_table_has_a_row_a_joint_and_the_tool_and_a_column_a_controller():
+    def found(by, k):
+        errors = {"rms": [0.1 * k, 0.2 * k], "peak": [0.3 * k, 0.4 * k]}
+        tool = {
+            name: 0.5 * k + n for n, name in enumerate(("tool_rms_mm", "tool_peak_mm", "path_rms_mm", "path_peak_mm"))
+        }
+        return {"feed_forward": by, **errors, **tool}
+
+    tracking = {
+        "joints": ["a", "b"], "units": ["rad", "m"], "controllers": [found("none", 4.0), found("identified", 1.0)],
+        "ratios": {"to_no_model": {"joints": [0.25, 0.26], "tool": 0.25, "path": 0.27}}, "robot": "arm",
+    }  # fmt: skip
+    context = shown_campaign.tracking_context({"tracking": tracking})
+    assert context["controllers"] == ["none, rms", "none, peak", "identified, rms", "identified, peak"]
+    assert context["headings"] == ["identified / no model"]
+    assert context["shares"] == ["25 % of that without a model"]
+    assert [(row["name"], row["unit"]) for row in context["rows"][:2]] == [("a", "rad"), ("b", "m")]
+    assert context["rows"][1]["errors"] == pytest.approx([0.8, 1.6, 0.2, 0.4])
+    assert [row["ratios"] for row in context["rows"]] == [[0.25], [0.26], [0.25], [0.27]]
+    assert context["rows"][3]["errors"] == pytest.approx([4.0, 5.0, 2.5, 3.5])
+    assert context["refused"] == ""
+    assert (context["robot"], context["motion"]) == ("arm", None)
+    assert shown_campaign.tracking_context({}) is None
+    assert shown_campaign.tracking_context({"tracking": {"refused": "no"}}) == {"refused": "no"}

@@ -1,6 +1,7 @@
 """Every vendor's format is read back by the readers to what was recorded; pairs that lack it are refused by name."""
 
 import hashlib
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +125,16 @@ def test_what_is_written_is_read_back(recorded, tmp_path, target, name):
         np.testing.assert_allclose(
             channel.values * scale[j], expected, rtol=0, atol=near_effort * np.abs(expected).max()
         )
+
+
+def test_a_controllers_state_in_a_bag_is_its_reference_and_the_error_from_it(recorded, tmp_path):
+    path, *_ = write(recorded, tmp_path, "run_a", target="ros2", format="ros_mcap")
+    recording, topic = read_raw(path), "/joint_trajectory_controller/controller_state"
+    for kind, joint in itertools.product(("positions", "velocities"), recorded.robot.joint_names):
+        names = [f"{topic} {part}.{kind}:{joint}" for part in ("reference", "feedback", "error")]
+        reference, feedback, error = (recording.channel(name).values for name in names)
+        np.testing.assert_allclose(reference - feedback, error, atol=1e-12)
+        assert 0.0 < np.abs(error).max() < 0.5 * np.abs(reference).max(), "the robot follows"
 
 
 @pytest.mark.parametrize(("target", "name"), PAIRS)

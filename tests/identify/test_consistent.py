@@ -18,6 +18,7 @@ from excitor.identify.consistent import (
     fit_task,
     minimise,
     pose,
+    prior_weight,
     standard_columns,
 )
 from excitor.identify.estimate import Factors, compress, merge, select, wls
@@ -248,6 +249,16 @@ def test_a_heavier_prior_holds_harder(robot, factors):
     light, heavy = (consistent_fit(factors, robot, prior=Prior(weight=w)) for w in (0.1, 1e4))
     assert heavy.data_residual > light.data_residual >= light.wls_residual
     assert heavy.share[:60].sum() < light.share[:60].sum()
+
+
+@pytest.mark.parametrize(("spread", "low", "high"), [(0.0, 999.0, 1001.0), (0.05, 40.0, 400.0), (0.2, 2.0, 20.0)])
+def test_the_chosen_weight_falls_with_the_square_of_the_distance_from_the_prior(robot, spread, low, high):
+    """A weight is an inverse variance of the bodies about the prior, here (1 + spread) at random."""
+    chi = make_truth(robot, spread=spread) if spread else prior(robot)
+    samples = [make_samples(robot, chi, make_motion(robot, 200, seed=k), seed=k) for k in range(3)]
+    parts = [compress(dynamic_regression(robot, [one])) for one in samples]
+    deviations = 0.01 * samples[0].tau.std(axis=0)
+    assert low < prior_weight(parts, robot, {(j, 0): deviations[j] for j in range(6)}) < high
 
 
 def test_a_prior_may_be_given(robot, truth, factors):

@@ -19,7 +19,14 @@ from excitor.identify.instruments import (
 )
 from excitor.identify.intervals import honest_intervals, joint_sigma
 from excitor.identify.methods import Problem, answer
-from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
+from excitor.identify.regression import (
+    Regression,
+    Rows,
+    columns_along,
+    dynamic_regression,
+    power_regression,
+    processed_as,
+)
 from excitor.identify.samples import Samples, Step, backward, central, mid_sample
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
@@ -285,6 +292,12 @@ def test_a_reference_alone_makes_instruments_and_nothing_at_all_none(loop):
     assert (
         "must last" in answer("iv", replace(loop, servo=None, references={"run": Motion(*np.zeros((3, 9, 3)))})).refused
     )
+
+
+def test_equations_of_power_have_no_columns_along_other_motions(loop):
+    run = loop.runs[0]
+    with pytest.raises(ExcitorError, match="no columns along other motions; use the dynamic model"):
+        columns_along(loop.robot, [run], [run.motion], power_regression(loop.robot, [run]), None)
 
 
 def test_columns_along_its_own_motion_are_the_regressions(loop):

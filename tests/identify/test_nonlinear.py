@@ -27,6 +27,7 @@ def against(y, sigma=1.0):
 def test_exact_data_give_the_truth():
     fit = levenberg_marquardt(against(decay(TRUTH)[0]), np.array([1.0, 2.0, 0.0]))
     assert fit.converged
+    assert fit.iterations == len(fit.history) - 1
     np.testing.assert_allclose(fit.x, TRUTH, rtol=1e-9)
 
 
@@ -39,6 +40,7 @@ def test_agrees_with_a_peer():
     np.testing.assert_allclose(fit.x, peer.x, rtol=1e-6)
     np.testing.assert_allclose(covariance(fit, "abc"), np.linalg.inv(peer.jac.T @ peer.jac), rtol=1e-4)
     assert list(fit.history) == sorted(fit.history, reverse=True)
+    assert fit.iterations == len(fit.history) - 1
 
 
 def test_default_tolerance_is_far_below_the_noise():
@@ -85,6 +87,7 @@ def test_what_is_not_reported_is_named():
 def test_failures_are_sentences():
     stuck = levenberg_marquardt(against(decay(TRUTH)[0]), np.array([1.0, 2.0, 0.0]), max_iterations=2)
     assert stuck.status == "iterations"
+    assert stuck.iterations == len(stuck.history) - 1 == 2
     with pytest.raises(SolverError, match="the arm: the search .* after 2 iterations because the limit"):
         require_converged(stuck, "the arm")
     lost = levenberg_marquardt(lambda x: (np.array([np.nan]), np.ones((1, 1))), np.ones(1))
@@ -108,6 +111,12 @@ def test_iterations_are_steps_that_were_taken():
     found = [levenberg_marquardt(noisy, np.ones(3), max_iterations=most) for most in (1, 60)]
     found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [0.0]])), np.zeros(1)))
     found.append(levenberg_marquardt(lambda x: (np.ones(2), np.array([[1.0], [-1.0]])), np.zeros(1)))
-    assert [fit.status for fit in found] == ["iterations", "gradient", "cost", "gradient"]
+    flat = np.array([np.sqrt(1.02e-3)])  # its step gains 0.975e-6 of the cost
+    found.append(
+        levenberg_marquardt(
+            lambda x: (np.array([x[0] ** 2, 1.0]), np.array([[-2.0 * x[0]], [0.0]])), flat, tolerance=1e-3
+        )
+    )
+    assert [fit.status for fit in found] == ["iterations", "gradient", "cost", "gradient", "cost"]
     assert [fit.iterations for fit in found] == [len(fit.history) - 1 for fit in found]
-    assert [found[k].iterations for k in (0, 2, 3)] == [1, 0, 0]
+    assert [found[k].iterations for k in (0, 2, 3, 4)] == [1, 0, 0, 1]

@@ -181,6 +181,18 @@ def test_a_pose_approached_from_one_side_is_reported():
     assert poses.findings == ("pose 2 was not approached from both sides by joint 1: stiction stays in tau",)
 
 
+@pytest.mark.parametrize("sense", [1, -1])
+def test_a_pose_where_the_log_begins_was_approached_from_no_side(sense):
+    moved = dwell_run([(1.0, 1), (0.5, sense)], np.random.default_rng(0))
+    start = np.full((100, 1), 0.5), np.full((100, 1), 3.0 * np.sin(0.5)), np.zeros((100, 1))
+    q, tau, dq = (np.concatenate(pair) for pair in zip(start, moved, strict=True))
+    poses = pose_averages(q, tau, dq=dq, threshold=0.02, settle_samples=20)
+    assert poses.n_visits == (2, 1)
+    assert not poses.both_sides.any()
+    assert np.isnan(poses.stiction).all()
+    assert poses.tau[0, 0] == pytest.approx(3.0 * np.sin(0.5) + 0.4 * sense, abs=0.006)  # the mean of both visits
+
+
 def test_steps_remember_names_and_settings():
     settings: dict[str, float | str] = {"factors": "10x10", "unit_gain": False}
     step = Step("decimate", settings)

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, wls
-from excitor.identify.intervals import _lines, block_bootstrap, honest_intervals, wider
+from excitor.identify.intervals import _lines, _Spectrum, block_bootstrap, honest_intervals, wider
 from excitor.identify.periods import average
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
@@ -86,6 +86,18 @@ def test_below_its_first_knot_a_density_rises_no_steeper_than_a_random_walks(val
     x, knots = np.array([0.0, 2.0, 3.0, 9.0]), np.array([2.0, 4.0])
     np.testing.assert_allclose(_lines(x, knots, np.array(values)), [below, values[0], np.mean(values), values[1]])
     np.testing.assert_array_equal(_lines(x, knots[:1], np.array(values[:1])), values[0])
+
+
+def test_scores_are_columns_times_residuals_larger_by_what_the_fit_took_up():
+    """A fit of p orthonormal columns leaves (n - p) / n of the power of white errors: scores make up for it."""
+    rng, n, p = np.random.default_rng(3), 64, 16
+    columns, errors = np.linalg.qr(rng.normal(size=(n, p)))[0], rng.normal(size=n)
+    lines, residual = (np.fft.rfft(x, axis=0) / np.sqrt(n) for x in (columns, errors))
+    twice = np.array([1.0, *[2.0] * (n // 2 - 1), 1.0])
+    spectrum = _Spectrum(0, n, np.arange(n // 2 + 1.0), twice, lines, residual, 1.0, None, 1)
+    wanted = columns * errors[:, None] * np.sqrt(n / (n - p))
+    np.testing.assert_allclose(spectrum.scores(np.ones(n // 2 + 1)), wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(spectrum.scores(np.full(n // 2 + 1, 9.0)), wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_what_the_fit_took_up_is_made_up_for(robot, truth, clean):

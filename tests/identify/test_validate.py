@@ -155,6 +155,16 @@ def test_parameters_of_another_regression_are_refused(robot, campaign):
         estimated_torques(renamed, estimate)
 
 
+def test_other_parameters_predict_the_same_torques(campaign):
+    """W' = W T⁻¹ and β' = T β, of a T that is neither symmetric nor triangular."""
+    _, _, _, regression, estimate = campaign
+    T = np.eye(len(regression.names)) + 0.1 * np.random.default_rng(3).normal(size=(len(regression.names),) * 2)
+    other = combine(regression, T, [f"b{k}" for k in range(len(T))], ["1"] * len(T))
+    np.testing.assert_allclose(other.W @ (T @ estimate.values), regression.W @ estimate.values, rtol=1e-9, atol=1e-9)
+    assert other.names[:2] == ("b0", "b1")
+    assert set(other.units) == {"1"}
+
+
 def test_velocity_table_shows_missing_friction(robot, campaign):
     """Coulomb friction left out of the prediction stands in the table: residuals change sign with velocity."""
     _, _, held, regression, _ = campaign

@@ -265,6 +265,8 @@ URDF = {
     "external document type": ('<!DOCTYPE r SYSTEM "http://x/y.dtd"><robot/>', ["declares a document type"]),
     "undefined entity": ('<robot name="&x;"/>', ["is not XML: undefined entity"]),
     "deep": ("<a>" * 100_000, ["line 1: elements nest deeper than 40"]),
+    "a level too deep": ("<a>\n" * 41, ["line 41: elements nest deeper than 40"]),
+    "as deep as may be": ("<a>" * 40 + "</a>" * 40, ["<a>: is the outermost element, expected <robot>"]),
     "encoding": ('<?xml version="1.0" encoding="latin-1"?><robot name="é"/>', ["declares the encoding 'latin-1'"]),
     "surrogate": ('<robot name="\ud800"/>', ["is not text that XML can hold"]),
     "not a robot": ("<sdf/>", ["<sdf>: is the outermost element, expected <robot>"]),

@@ -8,10 +8,21 @@ from scipy.linalg import expm
 
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix
+from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia, posture
-from excitor.robots.simulate import Servo, Steps, design_inertia, follow, servo_for, simulate, smoothed
+from excitor.robots.simulate import (
+    Servo,
+    Steps,
+    design_inertia,
+    dry_friction,
+    fitting_inertia,
+    follow,
+    servo_for,
+    simulate,
+    smoothed,
+)
 from excitor.robots.tree import Tree
 
 INERTIA, VISCOUS = 0.4, 1.5
@@ -198,3 +209,35 @@ def test_what_cannot_be_is_refused():
         follow(robot, posture(np.zeros((2, 1))), Servo([1.0], [1.0], 100.0), position_noise=np.zeros((3, 1)))
     assert len(layout(robot)) == len(robot.chi)
     assert design_inertia(robot, posture(np.zeros((2, 1)))) == pytest.approx([INERTIA])
+
+
+def test_single_joints_take_what_inertia_all_poses_leave_them():
+    """M - D stays positive, in any unit; what is wanted is given where it fits, and most of what is left otherwise."""
+    masses = np.array([[[2.0, 0.5], [0.5, 1.0]], [[1.5, -0.3], [-0.3, 1.2]]])
+    np.testing.assert_allclose(fitting_inertia(np.array([0.4, 0.2]), masses), [0.4, 0.2], rtol=1e-9)
+    for wanted in (np.array([10.0, 10.0]), np.array([0.5, 10.0])):
+        D = fitting_inertia(wanted, masses)
+        left = np.linalg.eigvalsh(masses - np.diag(D)).min()
+        assert 0.0 < left < 0.05
+        assert (wanted >= D).all()
+        np.testing.assert_allclose(fitting_inertia(1e3 * wanted, 1e3 * masses), 1e3 * D, rtol=1e-9)
+
+
+def test_dry_friction_of_one_joint_is_one_group_with_a_level_and_a_falling_part():
+    """F sign v and (F + G exp(-|v| / scale)) sign v of the same joint; what does not stick is no dry friction."""
+    robot = turntable(("coulomb", "viscous", "stribeck"), (0.7, VISCOUS, 0.4))
+    falling = replace(robot.drive.friction[2], scale=0.05)
+    robot = replace(robot, drive=replace(robot.drive, friction=(*robot.drive.friction[:2], falling)))
+    names, dry = dry_friction(robot, robot.chi)
+    assert len(names) == 1
+    assert (dry.level.tolist(), dry.more.tolist(), dry.scale.tolist()) == ([0.7], [0.4], [0.05])
+    plain = turntable(("coulomb", "viscous"), (0.7, VISCOUS))
+    _, dry = dry_friction(plain, plain.chi)
+    assert (dry.level.tolist(), dry.more.tolist()) == ([0.7], [0.0])
+    free = turntable(("coulomb", "viscous"), (0.0, VISCOUS))
+    assert len(dry_friction(free, free.chi)[0]) == 0
+    twice = turntable(("stribeck", "stribeck"), (0.1, 0.2))
+    with pytest.raises(ExcitorError, match="'F1' is a second stribeck term of one joint"):
+        dry_friction(twice, twice.chi)
+    with pytest.raises(ExcitorError, match="nothing sticks by negative friction"):
+        dry_friction(plain, np.where(plain.chi == 0.7, -0.7, plain.chi))

@@ -345,6 +345,21 @@ def test_a_controller_that_stops_is_left_alone(plan, wrong):
     assert all(answer is None for answer in stream(client, home(plan), range(1001, 1100)).values())
 
 
+def test_a_program_that_stops_is_no_program_to_begin_or_go_on_with(plan):
+    """Its state is RAPID_STOPPED (1), while motors and guided motion are as they were."""
+
+    def stopped(n):
+        return packet(home(plan), n).replace(b"\x42\x02\x08\x02", b"\x42\x02\x08\x01")
+
+    client = client_of(plan)
+    assert client.answer(stopped(0), 0.0) is None
+    assert (client.state, client.reason) == ("waiting", "the RAPID program has stopped")
+    client = client_of(plan)
+    stream(client, home(plan), range(100))
+    assert client.answer(stopped(100), 0.4) is None
+    assert (client.state, client.reason) == ("stopped", "the RAPID program has stopped")
+
+
 def test_packets_at_another_rate_stop_it_before_anything_moves(plan):
     client = client_of(plan)
     for n in range(600):

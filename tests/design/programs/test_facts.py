@@ -61,6 +61,21 @@ def test_peaks_are_those_of_the_motion(plans):
         assert stated["acceleration", j].state == "holds"
 
 
+def test_of_limits_that_nobody_states_the_motions_peaks_are_told_and_no_torque(plans):
+    plan, _ = plans[6]
+    free = np.full(6, np.inf)
+    facts = facts_of(plan, limited(plan, velocity=free, acceleration=free, jerk=free, torque=free))
+    lines = {line.key: line for line in facts.lines}
+    for order, kind in enumerate(("velocity", "acceleration", "jerk"), start=1):
+        found = [
+            plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 20_001), order) for name in Stretches
+        ]
+        peaks = np.max([np.abs(x).max(axis=0) for x in found], axis=0)
+        assert [lines[kind, j].worst for j in range(6)] == pytest.approx(peaks, rel=5e-3)
+    assert np.isnan([lines["torque peak", j].worst for j in range(6)]).all()
+    assert {lines[kind, j].state for kind in RATES for j in range(6)} == {"unknown"}
+
+
 @pytest.mark.parametrize("factor", [0.999, 1.001])
 def test_a_limit_just_below_the_peak_is_exceeded(plans, factor):
     plan, constraints = plans[6]

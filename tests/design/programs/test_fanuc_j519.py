@@ -189,6 +189,9 @@ def test_limits_are_read_for_the_tools_speed_and_the_load(plan_of):
         client = J519Client(run, **given)
         check.over_loopback(client, J519Robot(machine_of(plan), limits=(100.0, 1.0, 1.0)))
         assert client.limit(1, 0) == pytest.approx(wanted, rel=0.01)
+    unknown = J519Client(Run(json.loads(run_json(planning(plan_of), TARGET))), full_payload=20.0)
+    check.over_loopback(unknown, J519Robot(machine_of(plan), limits=(100.0, 1.0, 1.0)))
+    assert unknown.limit(1, 0) == pytest.approx(0.5 * 90.0, rel=0.01)  # of a payload that nobody stated: the lowest
 
 
 @pytest.mark.parametrize("seed", [1, 2])

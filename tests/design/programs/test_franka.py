@@ -24,6 +24,8 @@ from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.plan import marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError
 from excitor.design.programs.target import check as fits
+from excitor.robots.dynamics import rigid_torque
+from excitor.robots.robot import Motion
 from tests.mutations.franka import mutations
 from tests.mutations.run_file import full
 
@@ -420,3 +422,18 @@ def test_a_full_log_keeps_what_it_has(plan_of, tmp_path):
     assert rows[0][2:4] == ["0", "0"]  # before the first mark
     assert [len(row) for row in rows] == [len(client.COLUMNS)] * 2
     assert np.array(rows[0][4:11], dtype=float) == pytest.approx(plan.home, rel=1e-11)
+
+
+def test_the_rate_of_torque_is_that_of_the_rigid_model_over_what_the_library_allows(plan_of):
+    """1000 Nm/s, by differences of its own; of an arm that the library does not drive, nothing is known to hold."""
+    plan = plan_of("iiwa", **SHORT)
+    lines = {line.name: line for line in franka.limits(plan)}
+    most = np.zeros(7)
+    for name in ("out", "main", "back"):
+        run = plan.stretch(name)
+        t = np.linspace(0.0, run.duration, 4001)
+        tau = rigid_torque(plan.robot, Motion(*(run.at(t, order) for order in range(3))))
+        most = np.maximum(most, np.abs(np.diff(tau, axis=0) / np.diff(t)[:, None]).max(axis=0))
+    names = [f"libfranka torque rate {joint}" for joint in plan.robot.joint_names]
+    np.testing.assert_allclose([lines[name].worst for name in names], most / 1000.0, rtol=0.03, atol=1e-6)
+    assert {lines[name].state for name in names} == {"unknown"}

@@ -162,6 +162,7 @@ class Ros:
         self.clock, self.code, self.goals, self.cancelled = 50.0, code, [], []
         self.status, self.ends, self.late, self.agrees = 4, True, -1.0, True
         self.interrupt, self.full, self.names = (lambda: False), 100.0, program.joints
+        self.publishers, self.accepts, self.answers = 1, True, True
         self.program, self.position = program, list(program.home)
         names = ("rclpy", "rclpy.action", "rclpy.qos", "rclpy.signals", "control_msgs.action", "control_msgs.msg",
                  "sensor_msgs.msg", "std_msgs.msg", "builtin_interfaces.msg", "trajectory_msgs.msg",
@@ -169,8 +170,8 @@ class Ros:
         self.modules = {name: ModuleType(name) for name in names}
         ros = self.modules["rclpy"]
         ros.init, ros.create_node, ros.spin_once = (lambda **_: None), (lambda _: self), self.spin
-        ros.spin_until_future_complete = lambda node, future, timeout_sec: self.spin(node, timeout_sec)
-        self.modules["rclpy.action"].ActionClient = lambda node, kind, name: self
+        ros.spin_until_future_complete = self.spin_until
+        self.modules["rclpy.action"].ActionClient = self.client_of
         self.modules["rclpy.qos"].QoSProfile, self.modules["rclpy.qos"].ReliabilityPolicy = SimpleNamespace, Name()
         self.modules["rclpy.signals"].SignalHandlerOptions = Name()
         goal = lambda: SimpleNamespace(trajectory=Name(joint_names=[], points=[]), goal_tolerance=[], path_tolerance=[])  # noqa: E731
@@ -185,7 +186,20 @@ class Ros:
     def create_subscription(self, kind, topic, heard, profile):
         setattr(self, topic.strip("/").split("/")[0], heard)
 
+    def client_of(self, node, kind, name):
+        assert (node, kind.Goal, name) == (
+            self,
+            self.modules["control_msgs.action"].FollowJointTrajectory.Goal,
+            "/joint_trajectory_controller/follow_joint_trajectory",
+        )
+        return self
+
+    def spin_until(self, node, future, timeout_sec):
+        assert callable(future.done), "as ROS calls it"
+        self.spin(node, timeout_sec)
+
     def spin(self, node, timeout_sec):
+        assert node is self
         self.clock += 0.01 if timeout_sec < 1.0 else timeout_sec  # a long wait that ends early is no matter here
         if self.interrupt():
             self.interrupt = lambda: False
@@ -194,16 +208,17 @@ class Ros:
         names, n = self.names, len(self.names)
         self.joint_states(Name(header=Name(stamp=stamp), name=names, position=self.position, velocity=[math.nan] * n,
                                effort=[]))  # fmt: skip
-        self.speed_scaling_state_broadcaster(Name(data=self.full))
+        if self.full is not None:
+            self.speed_scaling_state_broadcaster(Name(data=self.full))
 
     def get_clock(self):
         return Name(now=lambda: Name(nanoseconds=int(1e9 * self.clock)))
 
     def wait_for_server(self, timeout_sec):
-        return True
+        return self.answers
 
     def count_publishers(self, topic):
-        return 1
+        return self.publishers
 
     def send_goal_async(self, goal):
         self.goals.append(goal)
@@ -212,7 +227,7 @@ class Ros:
         result = Name(status=self.status if main else 4,
                       result=Name(error_code=self.code if main else 0, error_string="too far off"))  # fmt: skip
         future = Name(done=lambda: not main or self.ends, result=lambda: result)
-        handle = Name(accepted=True, get_result_async=lambda: future, cancel_goal_async=self.cancel)
+        handle = Name(accepted=self.accepts or not main, get_result_async=lambda: future, cancel_goal_async=self.cancel)
         self.asked = self.clock
         return Name(done=lambda: not main or self.clock > self.asked + self.late, result=lambda: handle)
 
@@ -325,6 +340,34 @@ def test_a_robot_that_is_slowed_down_is_stopped(started, capsys):
     assert main() == 1
     assert ros.cancelled == ["goal"]
     assert "slowed down to 60 % of its speed; the controller was told to stop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("publishers", "ends", "said"), [(0, 0, "see for yourself"), (1, 1, "is there, but silent")])
+def test_a_driver_without_a_scaling_may_move_and_one_that_keeps_silent_may_not(started, capsys, publishers, ends, said):
+    ros, main = started
+    ros.full, ros.publishers = None, publishers
+    assert main() == ends
+    assert len(ros.goals) == (0 if ends else 4)
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+
+
+def test_a_controller_that_is_not_there_or_rejects_moves_nothing(started, capsys):
+    ros, main = started
+    ros.answers = False
+    assert main() == 1
+    assert "no controller answers at /joint_trajectory_controller; name it with --controller" in capsys.readouterr().err
+    assert not ros.goals
+    ros.answers, ros.accepts = True, False
+    assert main() == 1
+    assert len(ros.goals) == 3
+    assert "main: the controller rejects it; nothing more will move" in capsys.readouterr().err
+    assert ros.cancelled == []
+    ros.position = list(ros.program.home)
+    ros.goals, ros.late, ros.interrupt = [], 5.0, lambda: len(ros.goals) == 3
+    assert main() == 1
+    assert "interrupted; the controller had rejected it" in capsys.readouterr().err
+    assert ros.cancelled == []
 
 
 def test_the_controller_watches_the_way(started):

@@ -321,6 +321,17 @@ def test_the_port_is_the_configurations():
     assert rsi_server.PORT == 59152
 
 
+def test_a_stretch_ends_at_its_last_moment_whatever_rounding_makes_of_it(talk):
+    """The clock is a sum of milliseconds: it may lie beyond the end by rounding."""
+    server, run = talk.server, talk.server.run
+    for name, late, told in (("main", 1e-9, "main"), ("main", 1e-5, ""), ("out", -1e-10, "out")):
+        length = run.duration(name)
+        pose = server._inside(name, length + late if name == "main" else late, length)
+        assert server.stretch == told
+        assert bool(server.mark) == bool(told)
+        assert pose == run.at(name, length if name == "main" else 0.0)
+
+
 def test_it_waits_at_home_before_the_way_out(talk):
     assert not talk.go(900).any()
     assert (talk.server.state, talk.server.mark) == ("waiting", 0)

@@ -487,3 +487,13 @@ def test_a_script_that_runs_again_knows_no_values_of_the_run_before():
     assert not run(text, axes=STANCE + 2.0).halted
     with pytest.raises(ProgramError, match="without a value"):
         run(text, axes=0.0 * STANCE)
+
+
+def test_a_script_holds_as_many_moves_as_it_says(plan_of, monkeypatch):
+    """Each move of the way is written twice: out, and back."""
+    plan = plan_of("ur10", way=3, measured=1)
+    monkeypatch.setattr("excitor.design.programs.urscript.emit.MOST_MOVES", 6)
+    assert emit(plan, "prog", None)
+    monkeypatch.setattr("excitor.design.programs.urscript.emit.MOST_MOVES", 5)
+    with pytest.raises(CannotDrive, match="consists of 6 moves, a script holds 5; split the run"):
+        emit(plan, "prog", None)

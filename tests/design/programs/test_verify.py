@@ -14,9 +14,11 @@ from excitor.design.programs.verify import (
     LATER,
     NEAR_PATH,
     SLOWED,
+    STEEPEST,
     Judge,
     Verdict,
     _on_path,
+    _outside,
     abort_problems,
     just_inside,
     verify,
@@ -221,6 +223,43 @@ def test_texts_are_what_the_controller_reads(plan, given, text, words):
     assert verdict.good is (words == "")
     files = {"f.py": text, "f.json": text}  # not the controller's
     assert verify(plan, replace(TARGET, **given), Player(plan), files=files, name="run", judge=Judge()).good
+
+
+@pytest.mark.parametrize(("way", "within"), [(1, 2.0), (0, 2.0), (1, 1e3)])
+def test_what_goes_wrong_in_motion_is_tried_on_the_way_and_where_the_run_is_fast(plan_of, way, within):
+    """A slider falls to half and by 1 %; the latter is noticed late, so that it happens early enough to be seen."""
+    plan = plan_of(way=way)
+    conditions = {"override": Condition(100.0, "%", "slows", within), "mode": Condition(0.0, "flag", "ends", 0.1)}
+    events = list(_outside(plan, replace(TARGET, conditions=conditions), 0, np.random.default_rng(0)))
+    wanted = [("override", 50.0, "main"), ("override", 50.0, "out"), ("override", 99.0, "main")]
+    wanted = [*wanted, ("mode", 1.0, "main"), ("mode", 1.0, "out")]
+    impossible = [] if within < plan.body.duration else [("override", 99.0, "main")]
+    assert [(each.name, each.value, each.stretch) for each in events] == [
+        each for each in wanted if each not in impossible and (way or each[2] != "out")
+    ]
+    for each in events:
+        run = plan.stretch(each.stretch)
+        fastest = np.abs(run.at(np.linspace(0.0, min(run.duration, 5.0), 2000), 1)).max()
+        here = np.abs(run.at(np.array([each.after]), 1)).max()
+        assert here > 0.97 * fastest or each.after == pytest.approx(run.duration - within - 1.0)
+        assert each.value != 99.0 or each.after <= run.duration - within - 1.0
+
+
+@pytest.mark.parametrize("braking", [0.2, 0.5])
+def test_a_stop_that_has_a_floor_is_tried_where_the_run_is_slow(plan, braking):
+    """From 0.4 of the speed that the stated braking, at its steepest, ends in the time that is allowed."""
+    target = replace(TARGET, stop_s=1.5, stop_braking=braking, conditions={"mode": Condition(0.0, does="ends")})
+    two = replace(target, conditions={"link": Condition(0.0, does="ends"), **target.conditions})
+    assert [each.name for each in _outside(plan, two, 0, np.random.default_rng(0))][:2] == ["mode", "link"], "once"
+    slow, fast = list(_outside(plan, target, 0, np.random.default_rng(0)))[:2]
+    t = np.linspace(0.0, min(plan.body.duration, 5.0), 2000)
+    speeds = np.abs(plan.body.at(t, 1)).max(axis=1)
+    wanted = 0.4 * 1.5 * braking / STEEPEST
+    nearest = np.abs(speeds - wanted).min()
+    at, most = (np.abs(plan.body.at(np.array([each.after]), 1)).max() for each in (slow, fast))
+    assert abs(at - wanted) < nearest + 0.01 * speeds.max()
+    assert at < 0.95 * most
+    assert len(list(_outside(plan, target, 3, np.random.default_rng(0)))) == 3, "moments at random take its place"
 
 
 def test_a_verdict_without_problems_is_good():
