@@ -198,14 +198,15 @@ class Search:
         return self.budget.size * (_APART / self.islands if self.apart(stage) else 1.0)
 
     def population(self, stage: int) -> int:
-        """Count the members: more for a larger budget."""
-        return int(np.clip(round(12.0 * (self._size(stage) / 10.0) ** 0.4), 4, 40))
+        """Count the members: more for a larger budget, fewer where constraints make a descent take longer."""
+        usual = 12.0 if self.problem.names else 20.0
+        return int(np.clip(round(usual * (self._size(stage) / 10.0) ** 0.4), 4, 40))
 
     @property
     def starts(self) -> int:
         """Count the random motions that a population begins with."""
         most = self.population(0)
-        return most if self.problem.names else int(min(round(4.0 + 0.5 * self._size(0)), most))
+        return most if self.problem.names else int(min(round(4.0 + self._size(0)), most))
 
     @property
     def stages(self) -> tuple[int, ...]:
@@ -642,7 +643,7 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     most = min(size, len(members.value) - members.aside)
     first = Evaluation(members.value[:most], members.violation[:most, None])
     X = ledger.problem.encode(members.candidates.some(slice(0, most)))
-    mating, survival = _operators(ledger.crew.genes)
+    mating, survival = _operators(ledger.crew.genes, draws=2 if ledger.search.blind else 1)
     algorithm: Any = GA(
         pop_size=size,
         n_offsprings=_UNDESCENDED if ledger.search.blind else _CHILDREN,
@@ -664,8 +665,8 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
         algorithm.tell(infills=with_values(children, {"F": np.array(merits)[:, None]}))
 
 
-def _operators(genes: Genes) -> tuple[Any, Any]:
-    """Build pymoo's mating and survival of motions."""
+def _operators(genes: Genes, draws: int) -> tuple[Any, Any]:
+    """Build pymoo's mating and survival of motions; a parent is the best of so many members drawn."""
     from pymoo.core.infill import InfillCriterion
     from pymoo.core.population import Population
     from pymoo.core.survival import Survival
@@ -677,7 +678,7 @@ def _operators(genes: Genes) -> tuple[Any, Any]:
             X = np.asarray(members.get("X"), dtype=float)
             made = []
             for _k in range(n):
-                a, b = (int(min(random_state.integers(len(X), size=2))) for _parent in range(2))
+                a, b = (int(min(random_state.integers(len(X), size=draws))) for _parent in range(2))
                 if a == b and len(X) > 1:
                     b = int((a + random_state.integers(1, len(X))) % len(X))
                 made.append(varied(genes, X[a], X[b] if a != b else None, random_state))
