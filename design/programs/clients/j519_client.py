@@ -11,7 +11,7 @@ import argparse
 import csv
 import functools
 import gc
-import itertools
+import operator
 import os
 import signal
 import socket
@@ -203,8 +203,9 @@ class J519Client:
         for j in range(AXES):
             values = [pose[j] for _, _, pose in self.steps]
             for kind, name in enumerate(_KINDS):
-                values = [(b - a) / self.step for a, b in itertools.pairwise(values)]
-                peak, limit = max(map(abs, values), default=0.0), self.limit(j + 1, kind)
+                values = list(map(operator.sub, values[1:], values))
+                peak = max(map(abs, values), default=0.0) / self.step ** (kind + 1)
+                limit = self.limit(j + 1, kind)
                 if peak > limit:
                     unit = f"deg/s{'' if kind == 0 else f'^{kind + 1}'}"
                     found.append(f"J{j + 1}: {name} of {peak:.1f} {unit}, the controller allows {limit:.1f}")
