@@ -204,8 +204,7 @@ class J519Client:
             values = [pose[j] for _, _, pose in self.steps]
             for kind, name in enumerate(_KINDS):
                 values = list(map(operator.sub, values[1:], values))
-                peak = max(map(abs, values), default=0.0) / self.step ** (kind + 1)
-                limit = self.limit(j + 1, kind)
+                peak, limit = max(map(abs, values), default=0.0) / self.step ** (kind + 1), self.limit(j + 1, kind)
                 if peak > limit:
                     unit = f"deg/s{'' if kind == 0 else f'^{kind + 1}'}"
                     found.append(f"J{j + 1}: {name} of {peak:.1f} {unit}, the controller allows {limit:.1f}")
