@@ -643,7 +643,8 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     most = min(size, len(members.value) - members.aside)
     first = Evaluation(members.value[:most], members.violation[:most, None])
     X = ledger.problem.encode(members.candidates.some(slice(0, most)))
-    mating, survival = _operators(ledger.crew.genes, draws=2 if ledger.search.blind else 1)
+    draws = 2 if ledger.search.blind else 1  # descents favour the best already; with both, all soon end in one region
+    mating, survival = _operators(ledger.crew.genes, draws)
     algorithm: Any = GA(
         pop_size=size,
         n_offsprings=_UNDESCENDED if ledger.search.blind else _CHILDREN,

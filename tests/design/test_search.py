@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pymoo.core.population import Population
 
 from benchmarks.design import descents, six_axis_problem
 from excitor.design import problem as problem_file
@@ -310,6 +311,26 @@ def test_a_long_search_has_islands_that_come_together(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("draws", "share"), [(1, 1 / 4), (2, 7 / 16)])
+def test_parents_are_any_members_or_the_better_of_two(problem, monkeypatch, draws, share):
+    """Members come best first; of four, the better of two that are drawn is the first in 7 of 16 cases."""
+    firsts = []
+    monkeypatch.setattr(search_file, "varied", lambda genes, a, b, random: firsts.append(a[0]) or a)
+    mating, _ = search_file._operators(problem.genes, draws)
+    members = Population.new("X", np.arange(4.0)[:, None] * np.ones(problem.n_design))
+    mating._do(None, members, 4000, random_state=np.random.default_rng(0))
+    assert np.mean(np.array(firsts) == 0.0) == pytest.approx(share, abs=0.03)
+
+
+def test_a_search_has_more_members_and_first_motions_where_nothing_constrains_it(problem):
+    """For 10 s: descents without constraints are so short that more regions can be searched."""
+    free, kept = (Search(one, Budget(seconds=10.0)) for one in (six_axis_problem(), problem))
+    assert kept.problem.names
+    assert free.population(0) > kept.population(0)
+    assert kept.population(0) == kept.starts
+    assert 1 < free.starts < free.population(0)
+
+
 def test_an_interrupt_ends_with_the_best_so_far(problem):
     calls = []
 
