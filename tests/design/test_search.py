@@ -310,7 +310,6 @@ def test_a_long_search_has_islands_that_come_together(monkeypatch):
     assert same(run_search(search, states[2]), whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("draws", "share"), [(1, 1 / 4), (2, 7 / 16)])
 def test_parents_are_any_members_or_the_better_of_two(problem, monkeypatch, draws, share):
     """Members come best first; of four, the better of two that are drawn is the first in 7 of 16 cases."""
@@ -331,6 +330,7 @@ def test_a_search_has_more_members_and_first_motions_where_nothing_constrains_it
     assert 1 < free.starts < free.population(0)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_with_the_best_so_far(problem):
     calls = []
 
