@@ -37,6 +37,7 @@ EQUIVALENT = ROOT / "tests" / "mutants.toml"
 MOST_FILES = 16  # test files that are tried for a module, the nearest first
 MAPPING, LONGEST = 40.0, 30.0  # s: to find which test runs which line; of tests against one mutant, as traced
 TRACING = 120.0  # s, of one file of tests
+IDLE = 20_000  # lines of a function that were all seen before, after which it is traced no longer in this test
 MEMORY = 8 << 30  # bytes of address space
 ROUNDING = 1e-6  # a smaller constant is one of rounding: ten times it is as good, and what equals it is neither
 # Not mutated: compiled kernels (interpreted, a test of them takes minutes; independent oracles check them), pages and
@@ -497,15 +498,20 @@ class _Lines:
         return self.locals[code]
 
     def _local(self, code: CodeType) -> Callable:
-        """Return what notes the lines of one function, and traces it no longer when all of them were noted."""
+        """Return what notes the lines of one function, and traces it no longer when no more of them are likely."""
         file = code.co_filename.removeprefix(f"{ROOT}/")
         left = {line for _, _, line in code.co_lines() if line}
         seen = self.seen.setdefault(file, set())
+        idle = 0
 
         def local(frame, event, _):
-            seen.add(frame.f_lineno)
-            left.discard(frame.f_lineno)
-            if not left:
+            nonlocal idle
+            idle += 1
+            if frame.f_lineno in left:
+                seen.add(frame.f_lineno)
+                left.discard(frame.f_lineno)
+                idle = 0
+            if not left or idle > IDLE:
                 self.locals[code] = None
                 frame.f_trace_lines = False
             return local

@@ -12,6 +12,7 @@ from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
+from excitor.experiments.align import channels
 from excitor.experiments.align.align import align
 from excitor.experiments.align.channels import INDEPENDENT, _weights, edit_of_load, flange_load, pooled_load
 from excitor.experiments.align.clock import Timing, shifts
@@ -423,6 +424,14 @@ def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
     vague, clear = Load(2.42, 0.33, evidence=500.0), Load(2.42, 0.2, evidence=500.0)
     assert edit_of_load(robot, clear).startswith("state [payload] mass = 2.42, center = [")
     assert "closer than from 1.77 to 3.07 kg" in edit_of_load(robot, vague)
+
+
+def test_torques_without_faults_are_not_explained_by_a_load(cells, monkeypatch):
+    robot, plan, expected = cells["gantry"]
+    weighings = []
+    monkeypatch.setattr(channels, "flange_load", lambda *x: weighings.append(x) or flange_load(*x))
+    assert align(expected, simulate(plan, 3)[0], robot).faults == ()
+    assert len(weighings) == 1  # for the payload, and for no fault
 
 
 def weighed_exactly(carried, seed, noise=0.3):

@@ -127,6 +127,7 @@ def test_every_link_could_exist(robot, fit):
 def test_audit_finds_what_is_wrong(robot):
     chi = prior(robot)
     assert audit(robot, chi).holds
+    assert 0.0 < audit(robot, chi).relative_margin <= 1.0  # as of any matrix whose diagonal is 1
     thin = chi.copy()
     thin[layout(robot).index("ZZ6")] = -1e-3
     found = audit(robot, thin)

@@ -19,7 +19,7 @@ from excitor.design.programs.ros2 import controller as check
 from excitor.design.programs.ros2 import emit as ros2
 from excitor.design.programs.ros2.emit import TARGET
 from excitor.design.programs.ros2.language import read_yaml
-from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
+from excitor.design.programs.target import CannotDrive, Event, Machine, ProgramError, to_axes
 from tests.mutations.ros2 import mutations
 from tests.plans import there
 
@@ -377,6 +377,32 @@ def test_each_situation_is_refused_before_anything_moves(plan_of):
         execution = run(plan, **changes)
         assert words in execution.halted
         assert not execution.stretches
+
+
+@pytest.fixture
+def stopping(monkeypatch):
+    def stop(*_, **__):
+        raise client.Stopped("main: aborted; nothing more will move")
+
+    monkeypatch.setattr(client, "conduct", stop)
+
+
+def test_a_stop_is_a_fault_of_the_program_unless_an_event_made_it(plan_of, stopping):
+    plan = plan_of(payload=2.0)
+    with pytest.raises(ProgramError, match="aborted"):
+        run(plan)
+    assert "aborted" in run(plan, events=(Event("override", 50.0, 0.1),)).halted
+
+
+def test_one_joint_far_from_home_is_enough_to_refuse_the_way(plan_of):
+    plan = plan_of()
+    away = to_axes(plan.robot, TARGET, plan.home)
+    away[1] += 0.03
+    robot = check._Robot(list(plan.robot.joint_names), Machine(away, 0.004), {})
+    goal = {"path": {}, "tolerances": {}, "time_tolerance": 0.5}
+    point = {"positions": to_axes(plan.robot, TARGET, plan.home).tolist(), "time_from_start": {"sec": 5}}
+    with pytest.raises(ProgramError, match="too far away"):
+        robot.follow("home", goal | {"trajectory": {"points": [point]}})
 
 
 def caught(plan, files):
