@@ -84,6 +84,7 @@ def test_defaults_of_a_function_are_covered_where_its_body_runs(tmp_path, monkey
     assert found == (1, 5)
 
 
+@pytest.mark.slow
 def test_tests_of_a_module_are_those_that_import_it():
     """A file that is named alike and reaches the module through five others comes after those that call it."""
     nearest = {"tests/experiments/test_report_chain.py", "tests/experiments/test_report.py"}

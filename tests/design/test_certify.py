@@ -131,8 +131,8 @@ def test_rates_hold_inside_intervals(arm, seed):
 
 
 def few_of(n):
-    """Numbers of blocks of random trajectories: the first three are fast."""
-    return [k if k < 3 else pytest.param(k, marks=pytest.mark.slow) for k in range(n)]
+    """Numbers of blocks of random trajectories: the first two are fast."""
+    return [k if k < 2 else pytest.param(k, marks=pytest.mark.slow) for k in range(n)]
 
 
 # Joint limits
@@ -290,8 +290,10 @@ def test_torques_with_every_kind_of_friction_stay_inside_their_intervals(seed):
     ("name", "n"),
     [
         ("qrc350", 15),
-        ("iiwa", 15),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("tx40", 120), ("qrc350", 40), ("iiwa", 40))),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (("iiwa", 15), ("tx40", 120), ("qrc350", 40), ("iiwa", 40))
+        ),
     ],
 )
 def test_peak_torques_are_never_optimistic_and_sharp(name, n):

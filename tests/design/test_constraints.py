@@ -327,7 +327,9 @@ def test_slopes_of_the_new_kinds_agree_with_differences(design):
 @pytest.mark.parametrize(
     ("item", "group", "words"),
     [
-        (ToolCone(np.radians(4.0)), "tool cone", "tool cone of 4° about (0, 0, -1)"),
+        pytest.param(
+            ToolCone(np.radians(4.0)), "tool cone", "tool cone of 4° about (0, 0, -1)", marks=pytest.mark.slow
+        ),
         (JointSum({"j2": 1.0, "j3": 1.0}, -0.1, 0.1), "joint sum j2 + j3", "range of j2 + j3 (-5.7 … 5.7°)"),
     ],
 )

@@ -63,6 +63,7 @@ def test_campaigns_factored_together_are_those_factored_one_by_one(planned):
         np.testing.assert_allclose(together.sigma, alone.sigma, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_bench_holds():
     figures = {figure.name: figure for figure in measure()["figures"]}
     assert all(figure.holds in (True, None) for figure in figures.values())

@@ -125,7 +125,7 @@ CELLS = {
 }
 
 
-FAST = ("box under a table", "torque below gravity and friction")
+FAST = ("torque below gravity and friction",)
 
 
 @pytest.fixture(

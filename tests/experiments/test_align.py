@@ -343,11 +343,11 @@ def test_faults_are_named(cells, name, fault):
 @pytest.mark.parametrize(
     ("measured", "pushed", "kept", "causes"),
     [
-        (4, 0, (1, 3), ()),
+        pytest.param(4, 0, (1, 3), (), marks=pytest.mark.slow),
         (4, 3, (0, 3), ()),
         (4, 1, (2, 2), ("transients",)),
         (3, 0, (1, 2), ()),
-        (2, 0, (0, 2), ()),  # of two nobody knows which is the odd one
+        pytest.param(2, 0, (0, 2), (), marks=pytest.mark.slow),  # of two nobody knows which is the odd one
     ],
 )
 def test_a_period_that_differs_is_left_out(measured, pushed, kept, causes):
@@ -512,7 +512,9 @@ def test_figures_are_the_injected_ones(cells):
         assert check.cause == "scale"
 
 
-@pytest.mark.parametrize("speed", [0.1, 0.97, 0.998, 1.5])
+@pytest.mark.parametrize(
+    "speed", [pytest.param(0.1, marks=pytest.mark.slow), 0.97, 0.998, pytest.param(1.5, marks=pytest.mark.slow)]
+)
 def test_a_slider_is_found_with_its_figure(cells, speed):
     robot, plan, expected = cells["gantry"]
     run, _ = simulate(plan, 3, World(speed=speed))

@@ -468,6 +468,7 @@ def test_a_budget_that_is_none(monkeypatch, capsys, tmp_path, options):
     assert [path.name for path in tmp_path.iterdir()] == ["campaign.toml"]
 
 
+@pytest.mark.slow
 def test_nothing_fits_in_a_cage(told):
     """A cell in which no motion fits ends in what blocks, and what to relax."""
     printed = told(

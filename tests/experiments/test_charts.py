@@ -215,7 +215,7 @@ def test_keys_step_through_a_histogram_with_an_edge_missing(browser, tmp_path):
     page.close()
 
 
-@pytest.mark.parametrize("meshes", [False, True])
+@pytest.mark.parametrize("meshes", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_robot_turns_moves_and_zooms(browser, plan, tmp_path, meshes):
     robot, path = load("iiwa"), tmp_path / "plan.html"
     if meshes:

@@ -282,6 +282,7 @@ def test_chosen_joints_move_and_others_wait_at_stated_positions(designed):
 # --- schedules
 
 
+@pytest.mark.slow
 def test_a_locked_sequence(designed):
     _, written = designed(
         f'robot = "rotradi"\n[design]\nschedule = "locked-sequence"\nmodel = "power"\n{FAST}', evaluations=300

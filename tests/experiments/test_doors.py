@@ -94,7 +94,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("verb", [["robots", "tx40"], ["identify", "cell"]], ids=str)
+@pytest.mark.parametrize(
+    "verb", [pytest.param(["robots", "tx40"], marks=pytest.mark.slow), ["identify", "cell"]], ids=str
+)
 def test_verbs_do_without_a_network(place, verb):
     done = subprocess.run(
         [sys.executable, "-c", OFFLINE, *verb], cwd=place, capture_output=True, text=True, timeout=120, check=False

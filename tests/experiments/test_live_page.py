@@ -135,7 +135,7 @@ def test_the_page_updates_in_place(browser, session, cell, day, cycles):
             for batch, samples, log, t in some:
                 live.cycle(session, take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead))
             live.update(session, [f"Problem {ATTACK}"])
-            time.sleep(0.8)
+            time.sleep(0.4)
 
         go(found[:3])
         assert page.run(state).startswith("Learning what is healthy")

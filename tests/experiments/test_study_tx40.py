@@ -53,6 +53,7 @@ def test_virtual_moves_stay_in_their_box():
 
 
 @needs_data
+@pytest.mark.slow
 def test_recording_gives_the_published_figures():
     context = {}
     figures = {figure.name: figure for figure in tx40.recorded(DATA, context, None)}
@@ -72,6 +73,7 @@ def test_recording_gives_the_published_figures():
 
 
 @needs_data
+@pytest.mark.slow
 def test_essential_parameters_leave_in_the_published_order():
     robot = load("tx40")
     recording = tx40.regress(robot, tx40.read_recording(robot, DATA))

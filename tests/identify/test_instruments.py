@@ -108,7 +108,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(colour):
     assert 0.88 <= np.mean(inside) <= 1.0
 
 
-@pytest.mark.parametrize("colour", [0.0, 0.9])
+@pytest.mark.parametrize("colour", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
 def test_size_and_power_of_the_test(colour):
     alarms, found = 0, 0
     for seed in range(100):

@@ -92,9 +92,9 @@ def test_what_a_file_calls_its_channels_is_clipped_and_spelled():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_bytes_give_sentences_and_nothing_else(name):
-    found = fuzz(name, 0.25, seed=1)
+    found = fuzz(name, 0.12, seed=1)
     assert found.failures == ()
-    assert found.examples >= 50
+    assert found.examples >= 20
     assert found.refused > 0
     assert found.slowest < 2.0
 

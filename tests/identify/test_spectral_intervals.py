@@ -48,7 +48,7 @@ def share(intervals, truth):
     return np.mean((intervals.low < truth) & (truth < intervals.high))
 
 
-@pytest.mark.parametrize("slow", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("slow", [0.0, 0.2, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_they_cover_what_they_claim(robot, truth, clean, slow):
     """60 draws of 21 parameters: the pooled share is within 0.02 of 0.95 by chance alone; white ones fail at 0.2."""
     rng = np.random.default_rng(3)

@@ -359,6 +359,7 @@ def test_delta_geometry(name):
     np.testing.assert_allclose(inverse_geometry(load(name).mechanism, x), np.transpose(q), atol=1e-13)
 
 
+@pytest.mark.slow
 def test_five_bar_torques_are_those_of_its_lagrangian():
     """Sympy: L in the platform's coordinates, τ = J_pᵀ (d/dt ∂L/∂ẋ - ∂L/∂x)."""
     import sympy as sp

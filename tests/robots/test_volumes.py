@@ -401,7 +401,7 @@ def test_public_meshes_lie_in_capsules_of_little_volume(source):
 def test_half_of_the_free_poses_are_free_and_no_collision_of_meshes_is_missed(source, tmp_path):
     robot = load(source)
     meshes = Meshes(source, robot, tmp_path)
-    q = random_motion(robot, 1000, seed=7).q
+    q = random_motion(robot, 300, seed=7).q
     free = ~meshes.collide(q)
     ours = (clearances(robot, Scene(), q) >= 0.0).all(axis=1)
     assert free.mean() > 0.5
@@ -424,6 +424,7 @@ def test_poses_where_only_pairs_that_are_left_out_touch_are_free_on_the_meshes(s
 
 
 @public
+@pytest.mark.slow
 def test_fitting_a_robot_takes_little_time():
     from excitor.robots import volumes
 
@@ -443,7 +444,7 @@ def test_a_made_arm_is_as_free_and_as_safe(tmp_path):
     source = mesh_arm(tmp_path)
     robot = load(source)
     assert {capsule.origin for capsule in robot.capsules} == {"mesh"}
-    q = random_motion(robot, 2000, seed=3).q
+    q = random_motion(robot, 600, seed=3).q
     free = ~Meshes(source, robot, tmp_path).collide(q)
     ours = (clearances(robot, Scene(), q) >= 0.0).all(axis=1)
     assert 0.3 < free.mean() < 1.0
@@ -480,6 +481,7 @@ def check_design(folder, seed):
 
 
 @public
+@pytest.mark.slow
 def test_a_certified_design_keeps_the_meshes_clear_on_a_fine_grid(tmp_path):
     check_design(tmp_path, 0)
 

@@ -68,7 +68,7 @@ def test_every_command_is_where_it_was_planned(plan_of, name):
         assert np.abs(steps).max() <= 1e-8 * max(1.0, PLANS[name].get("swing", 1.0))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_plan(plan_of, seed):
     random = np.random.default_rng(seed)
     harmonics = sorted(random.choice(np.arange(1, 13), random.integers(1, 6), replace=False).tolist())

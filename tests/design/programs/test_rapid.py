@@ -76,6 +76,7 @@ def test_automatic_mode_starts_main_and_nothing_goes_on(plan_of):
     assert "    PROC main()\n        a_run;\n    ENDPROC\n" in text
 
 
+@pytest.mark.slow
 def test_core_verify_is_content(plan_of):
     plan = plan_of(payload=2.0, **SHORT)
     assert verify(plan, TARGET, check, files=emit(plan, "a", None), name="a", judge=Judge()).good

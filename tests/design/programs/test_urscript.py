@@ -205,7 +205,7 @@ def test_watches_the_speed_while_it_runs(plan_of):
     assert refused.stretches[0].t[-1] < 0.5 + TARGET.stop_s / 0.9
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.2, pytest.param(0.5, marks=pytest.mark.slow), 0.9])
 @pytest.mark.parametrize("step", [pytest.param(0.002, marks=pytest.mark.slow), 0.008])
 def test_slows_down_along_its_path_where_the_slider_falls(plan_of, share, step):
     """Commands after the fall lie on the planned path, ever more slowly, and end at rest; checked by dense samples."""
