@@ -12,6 +12,7 @@ FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Class = TypeVar("Class", bound=type)
+_DTYPES = {"float": np.dtype(np.float64), "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
 
 
 def finite(value: Any) -> float | None:
@@ -64,7 +65,7 @@ def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", *
 
 def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C") -> NDArray[Any]:
     """Copy values into a read-only array of float, int or bool; one that is all this already is not copied again."""
-    dtype = np.dtype({"float": np.float64, "int": np.int64, "bool": np.bool_}[kind])
+    dtype = _DTYPES[kind]
     if type(values) is np.ndarray and not values.flags.writeable and values.base is None:
         ordered = values.flags.c_contiguous if order == "C" else values.flags.f_contiguous
         if values.dtype == dtype and ordered:
@@ -87,20 +88,21 @@ def shaped(finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -
 def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int] | None = None) -> None:
     """Check an array against named dimensions, filling `sizes` with the dimensions it determines."""
     sizes = {} if sizes is None else sizes
-    words = shape.split()
-    expected = tuple(int(word) if word.isdigit() else sizes.get(word, -1) for word in words)
-    fits = array.ndim == len(words) and all(
-        want in (-1, have) for want, have in zip(expected, array.shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(f"{name} has shape {array.shape}, expected ({_spelled(words, sizes)})")
+    words = _words(shape)
+    if array.ndim != len(words) or any(
+        have != (sizes.get(word, have) if type(word) is str else word)
+        for word, have in zip(words, array.shape, strict=True)
+    ):
+        expected = ", ".join(f"{word}={sizes[word]}" if word in sizes else f"{word}" for word in words)
+        raise ValueError(f"{name} has shape {array.shape}, expected ({expected})")
     for word, have in zip(words, array.shape, strict=True):
-        if not word.isdigit():
+        if type(word) is str:
             sizes[word] = have
 
 
-def _spelled(words: list[str], sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{word}={sizes[word]}" if word in sizes else word for word in words)
+@cache
+def _words(shape: str) -> tuple[str | int, ...]:
+    return tuple(int(word) if word.isdigit() else word for word in shape.split())
 
 
 @contextmanager
