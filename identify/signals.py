@@ -6,6 +6,7 @@ that reports what was done keeps a `Step` beside the result, with the function's
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import atan, inf, isfinite, pi, sqrt, tan
 from typing import Literal
 
@@ -215,19 +216,28 @@ def _checked_factors(factors: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _decimate_stage(rows: FloatArray, factor: int, unit_gain: bool) -> FloatArray:
-    from scipy.signal import cheby1, sosfiltfilt
+    from scipy.signal import sosfiltfilt
 
-    order, ripple, cutoff = _CHEBYSHEV
-    _check_longer_than(len(rows), 3 * (order + 1), "a stage of decimation")
-    sos: FloatArray = np.asarray(cheby1(order, ripple, cutoff / factor, output="sos"), dtype=np.float64)
-    if unit_gain:
-        sos[0, :3] *= 10.0 ** (ripple / 20.0)
+    _check_longer_than(len(rows), 3 * (_CHEBYSHEV[0] + 1), "a stage of decimation")
+    sos = np.array(_chebyshev(factor, unit_gain))
     kept = np.empty((-(-len(rows) // factor), rows.shape[1]))
     width = max(1, _BLOCK // len(rows))
     for first in range(0, rows.shape[1], width):
         block = np.ascontiguousarray(rows[:, first : first + width].T)
         kept[:, first : first + width] = sosfiltfilt(sos, block, axis=1)[:, ::factor].T
     return kept
+
+
+@cache
+def _chebyshev(factor: int, unit_gain: bool) -> tuple[tuple[float, ...], ...]:
+    """Design the filter of a stage, second-order sections: for short cycles this would take longer than filtering."""
+    from scipy.signal import cheby1
+
+    order, ripple, cutoff = _CHEBYSHEV
+    sos = np.asarray(cheby1(order, ripple, cutoff / factor, output="sos"), dtype=np.float64)
+    if unit_gain:
+        sos[0, :3] *= 10.0 ** (ripple / 20.0)
+    return tuple(map(tuple, sos.tolist()))
 
 
 def _runs(mask: BoolArray) -> list[tuple[int, int]]:  # where runs of True begin and end (exclusive)

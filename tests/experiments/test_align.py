@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Plan, marks
-from excitor.experiments.align import channels
+from excitor.experiments.align import align as align_module
+from excitor.experiments.align import channels, windows
 from excitor.experiments.align.align import align
 from excitor.experiments.align.channels import INDEPENDENT, _weights, edit_of_load, flange_load, pooled_load
 from excitor.experiments.align.clock import Timing, shifts
@@ -426,6 +428,20 @@ def test_a_load_that_torques_cannot_tell_closely_is_to_be_weighed(cells):
     assert "closer than from 1.77 to 3.07 kg" in edit_of_load(robot, vague)
 
 
+def test_jumps_are_looked_for_in_half_periods_or_twentieths_of_the_moves(cells, monkeypatch):
+    seen = []
+    monkeypatch.setattr(align_module.times, "shifts", lambda *x: seen.append(x[-1]) or shifts(*x))
+    moves = moves_plan(load("tx40"), 1)
+    for plan in (cells["gantry"][1], moves):
+        expected = expectation(plan)
+        seen.clear()
+        align(expected, simulate(plan, 1)[0], plan.robot)
+        begin, end = expected.moving_span
+        wanted = 0.05 * (end - begin) if plan is moves else 0.5 * expected.run.periodic.period
+        parts = next(edges for edges in seen if edges[0] == begin and edges[-1] == end)
+        assert np.diff(parts).mean() == pytest.approx(wanted, rel=0.03)
+
+
 def test_torques_without_faults_are_not_explained_by_a_load(cells, monkeypatch):
     robot, plan, expected = cells["gantry"]
     weighings = []
@@ -465,6 +481,39 @@ def test_torques_count_by_their_noise_and_by_errors_that_do_not_average_out():
     )
     np.testing.assert_allclose(weights, expected**-0.5, rtol=0.05)
     np.testing.assert_allclose(_weights(A, 50.0 * b, 50.0 * b), weights / 50.0, rtol=1e-9)
+
+
+def test_weights_see_small_columns_beside_large_ones():
+    rng, t = np.random.default_rng(4), np.linspace(0.0, 1.0, 2000)
+    A = np.stack([np.cos(3.0 * t), np.sin(9.0 * t)], axis=1)[:, None, :]
+    b = A.sum(axis=2) + 0.01 * rng.normal(size=(2000, 1))
+    np.testing.assert_allclose(_weights(A * [1.0, 1e-8], b, b), _weights(A, b, b), rtol=1e-9)
+
+
+def test_a_channel_of_the_other_sign_fits_its_own_joint(cells):
+    robot, plan, _ = cells["gantry"]
+    motion = plan.body.periodic.motion(np.linspace(0.0, 4.8, 600))
+    run = MeasuredRun("run", np.zeros(1), motion.q[:1], motion.q[:1], effort_side="joint")
+    samples = Samples("run", motion, inverse_dynamics(robot, motion), 125.0)
+    model = channels._model(robot, run, samples)
+    found = channels._cross_fits(model, -samples.tau, np.ones(3), scaled=True)
+    assert (np.diagonal(found) < 0.01).all()
+    assert (found[~np.eye(3, dtype=bool)] > 0.1).all()
+
+
+def test_a_joint_in_another_unit_is_not_stuck():
+    run = SimpleNamespace(run=SimpleNamespace(joints=("a",)))
+    plan = np.sin(np.linspace(0.0, 30.0, 900))
+    check = channels._stuck(run, 0, plan, np.degrees(plan), channels._Fit("joint", np.degrees(1.0), 0.0, 0.99))
+    assert check.figure == pytest.approx(1.0)
+
+
+def test_of_moves_all_samples_but_the_ends_are_looked_at():
+    robot = robot_of("ur10")
+    plan = moves_plan(robot, 1)
+    run = simulate(plan, 8, World(lag=0.0))[0]
+    found = align(expectation(plan), run, robot)
+    assert len(windows.seen(found, run, run.q).samples) == windows.MOST
 
 
 def test_a_bulky_load_is_weighed_without_bias():

@@ -53,6 +53,13 @@ def test_clients_still_read_run_files(kind):
         agrees(lambda t, order, stretch=stretch: [run.at(stretch, float(x), order) for x in t], told, 1e-9)
 
 
+def test_clients_read_a_run_file_without_a_way_out():
+    data = json.loads((HERE / "moves_run.json").read_text())
+    run = Run({**data, "out": [], "home": data["out"][-1]["to"] if data["out"] else data["home"]})
+    assert run.duration("out") == 0.0
+    np.testing.assert_allclose(run.at("out", 0.0, 0), run.at("main", 0.0, 0), atol=1e-12)
+
+
 def test_a_manifest_of_before_is_one_of_now_without_loss():
     manifest = read_manifest(HERE / "series_manifest.json")
     run = expected_of(manifest, manifest.programs[0].name).run

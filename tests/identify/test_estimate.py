@@ -63,6 +63,16 @@ def test_dead_zone_drops_rows_joint_by_joint(robot, simulate):
         np.testing.assert_array_equal(regression.sample[regression.joint == j], expected)
 
 
+def test_power_leaves_out_samples_where_no_joint_moves(robot, simulate):
+    run = simulate(robot, prior(robot), n_samples=200)
+    threshold = 0.8 * np.abs(run.motion.dq).max(axis=0)
+    fast = np.abs(run.motion.dq) > threshold
+    moving = fast.any(axis=1)
+    assert fast.all(axis=1).sum() < moving.sum() < 200
+    regression = power_regression(robot, [run], rows=Rows(dead_zone=threshold))
+    np.testing.assert_array_equal(regression.sample, np.flatnonzero(moving))
+
+
 def test_decimation_treats_torque_and_columns_alike(robot, simulate):
     run = simulate(robot, prior(robot), n_samples=200)
     regression = dynamic_regression(robot, [run], rows=Rows(decimate=lambda x: x[::4]))

@@ -223,6 +223,14 @@ def test_single_joints_take_what_inertia_all_poses_leave_them():
         np.testing.assert_allclose(fitting_inertia(1e3 * wanted, 1e3 * masses), 1e3 * D, rtol=1e-9)
 
 
+def test_inertias_of_single_joints_are_possible_before_they_are_raised(monkeypatch):
+    monkeypatch.setattr("excitor.robots.simulate._SWEEPS", 0)
+    masses = np.array([[[2.0, 0.5], [0.5, 1.0]], [[1.5, -0.3], [-0.3, 1.2]]])
+    D = fitting_inertia(np.array([10.0, 10.0]), masses)
+    assert (D > 0.0).all()
+    assert np.linalg.eigvalsh(masses - np.diag(D)).min() > 0.0
+
+
 def test_dry_friction_of_one_joint_is_one_group_with_a_level_and_a_falling_part():
     """F sign v and (F + G exp(-|v| / scale)) sign v of the same joint; what does not stick is no dry friction."""
     robot = turntable(("coulomb", "viscous", "stribeck"), (0.7, VISCOUS, 0.4))
