@@ -2,13 +2,20 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import comb
 
 import numpy as np
 import pytest
 
 from excitor.design.approach import NoPath, approach, blocked, is_clear
 from excitor.design.certify import bounds as closed_rates
-from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
+from excitor.design.certify.bounds import (
+    closed_row_speeds,
+    closed_spans,
+    links_curvature,
+    singularity_bounds,
+    torque_rates,
+)
 from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.singularity import Singularity
@@ -24,7 +31,7 @@ from excitor.robots.closed_chain import complete, size
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import AssemblyError
 from excitor.robots.load import load
-from excitor.robots.parameters import prior
+from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
 from tests.limits import from_robot
 
@@ -130,6 +137,20 @@ def test_torques_and_distances_stay_within_their_bounds(name):
         speed = closed_row_speeds(robot, scene, part)
         d = by_span(clearances(robot, scene, motion.q))
         assert (np.abs(np.diff(d, axis=1)).max(axis=1) / (part.h / (WITHIN + 1)) <= speed * (1.0 + 1e-6) + 1e-9).all()
+
+
+def test_curvature_of_torques_is_bounded_as_a_product_bends():
+    """(Jᵀ τ)'' = J''ᵀ τ + 2 J'ᵀ τ' + Jᵀ τ'', each by its bound; a looser one would be as safe, and cost more."""
+    robot, trajectory = swinging("delta")
+    loop, part = robot.mechanism, even_spans(trajectory.pieces()[1], 400)
+    phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
+    found, valid = links_curvature(loop, phi, part)
+    closed, phi = closed_spans(loop, part), loop.tree_parameters(phi)
+    torque = torque_rates(loop.tree, phi, closed.links)
+    inner = np.abs(loop.tree.inverse_dynamics(closed.whole.motion, phi))
+    torque[0] = np.minimum(torque[0], part.worst_of_ends(inner) + part.h**2 / 8.0 * torque[2])
+    expected = sum(comb(2, k) * (closed.J[2 - k].transpose(0, 2, 1) @ torque[k][..., None])[..., 0] for k in range(3))
+    np.testing.assert_allclose(found[valid], expected[valid], rtol=1e-12)
 
 
 def test_what_leaves_the_workspace_between_samples_is_not_called_assembled():
