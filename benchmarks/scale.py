@@ -261,10 +261,9 @@ def _compressing(_: None) -> Callable[[int], tuple[Factors, float]]:
 
 
 def host_figures(full: bool) -> list[Figure]:
-    """Run a design, a fleet and blocks of rows on hosts of which one is killed and another cut, and compare."""
-    problem, kills, blocks = six_axis_problem(), 10 if full else 2, 3 if full else 1
-    evaluations = KILLED_HOSTS * (8 if full else 1)
-    jobs = Job(_summed, None)
+    """Run a design, rows and a fleet on hosts that are killed, once cut, and compare with one process."""
+    problem, kills, blocks = six_axis_problem(), (4, 3, 3) if full else (1, 1, 1), 3 if full else 1
+    evaluations, cut = KILLED_HOSTS * (8 if full else 1), 10.0 if full else 3.0
     with tempfile.TemporaryDirectory() as place:
         root = make_tree(Path(place) / "line", 12 if full else 4)
         alone = _searched(problem, evaluations, None), _summed(None)(blocks), fleet(root, out=Path(place) / "one").rows
@@ -273,18 +272,22 @@ def host_figures(full: bool) -> list[Figure]:
         with hosts() as there:
             with open_executor(cluster=there.address) as executor:
                 task = task_cost(executor)
-                with _trouble(there, kills, 10.0 if full else 3.0) as made:
+                with _trouble(there, kills[0], cut) as first:
                     design = _searched(problem, evaluations, executor)
-                    ((_, rows),) = executor.run(jobs, [blocks])
-            found = fleet(root, out=Path(place) / "two", cluster=there.address).rows
-            spaces = len(there.links)
+                with _trouble(there, kills[1]) as second:
+                    ((_, rows),) = executor.run(Job(_summed, None), [blocks])
+            with _trouble(there, kills[2]) as third:
+                found = fleet(root, out=Path(place) / "two", cluster=there.address).rows
+            spaces, left = len(there.links), there.tasks_left()
     equal = [np.array_equal(design, alone[0]), np.array_equal(rows, alone[1]), _values(found) == _values(alone[2])]
+    killed = sum(made.count("killed") for made in (first, second, third))
     return [
         Figure("scale.hosts", float(max(spaces, 1)), "network namespaces; 1: loopback addresses"),
         Figure("scale.hosts_equal", float(sum(equal)), "of a design, rows, a fleet", 3.0, "equal"),
         *(Figure(f"scale.hosts_equal.{k}", float(x)) for k, x in zip(("design", "rows", "fleet"), equal, strict=True)),
-        Figure("scale.hosts_killed", float(made.count("killed")), f"workers, of {kills} tries"),
-        Figure("scale.hosts_cut", float(made.count("cut")), "links"),
+        Figure("scale.hosts_killed", float(killed), f"workers, of {sum(kills)} tries", 0.6 * sum(kills), "at least"),
+        Figure("scale.hosts_cut", float(first.count("cut")), "links"),
+        Figure("scale.hosts_left", float(left), "tasks on the hosts afterwards", 0.0, "equal"),
         Figure("scale.cluster_task_ms", task, "ms a task, on the hosts", 5.0, "at most"),
     ]
 
@@ -295,17 +298,15 @@ def _values(rows: Any) -> str:
 
 
 @contextmanager
-def _trouble(there: Hosts, kills: int, seconds: float) -> Iterator[list[str]]:
-    """Kill workers at random moments, and cut a link once, while others work; yields what was done."""
-    rng, over, made = np.random.default_rng(0), threading.Event(), [""]
+def _trouble(there: Hosts, kills: int, cut: float = 0.0) -> Iterator[list[str]]:
+    """Kill workers at random moments, and cut a link for some seconds, while others work; yields what was done."""
+    rng, over, made = np.random.default_rng(kills), threading.Event(), [""]
 
     def make() -> None:
-        for k in range(kills):
-            if over.wait(rng.uniform(0.5, 4.0)):
-                return
-            made.append("killed" if there.kill_one(k) else "")
-        if not over.wait(4.0):
-            made.append("cut" if there.cut(seconds) else "")
+        if cut and not over.wait(rng.uniform(0.5, 3.0)):
+            made.append("cut" if there.cut(cut) else "")
+        while made.count("killed") < kills and not over.wait(rng.uniform(0.5, 3.0)):
+            made.append("killed" if there.kill_one(len(made)) else "")
 
     thread = threading.Thread(target=make)
     thread.start()
