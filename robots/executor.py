@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,8 +85,11 @@ class Executor:
     away = False  # whether tasks leave this process
     notes: tuple[str, ...] = ()  # what is to be known of the workers, in sentences
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
-        """Yield the place and the result of each task as it finishes; close the iterator to drop the others."""
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
+        """Yield the place and the result of each task as it finishes; close the iterator to drop the others.
+
+        A generator of tasks is asked for the next one when somebody is free, and knows the results before.
+        """
         function = job.make(job.given)
         for k, task in enumerate(tasks):
             yield k, _run(function, task)
@@ -126,7 +129,7 @@ def open_executor(workers: int = 1, cluster: Any = None) -> Executor:
     return Executor() if workers == 1 else _Processes(workers)
 
 
-def run_tasks(function: Function, tasks: Sequence[Task], executor: Executor) -> Results:
+def run_tasks(function: Function, tasks: Iterable[Task], executor: Executor) -> Results:
     """Yield the place and the result of each task as it finishes.
 
     Args:
@@ -187,17 +190,24 @@ class _Processes(Executor):
         self.waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self.crew: list[_Worker] = []
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
         """Hand the tasks to whoever is free."""
         done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         _ = job.payload  # what cannot be sent is refused here
-        for place, task in enumerate(tasks):
-            self.waiting.put(_Entry(done, job, place, task))
-        while len(self.crew) < min(self.count, len(tasks)):
-            self.crew.append(_Worker(self.waiting))
+        most, left = len(tasks) if isinstance(tasks, Sized) else self.count, 0
+        places = enumerate(tasks)
         try:
-            for _ in tasks:
-                yield done.get()
+            while True:
+                for place, task in islice(places, most - left):
+                    self.waiting.put(_Entry(done, job, place, task))
+                    left += 1
+                    if len(self.crew) < min(self.count, left):
+                        self.crew.append(_Worker(self.waiting))
+                if not left:
+                    return
+                result = done.get()
+                left -= 1
+                yield result
         finally:
             with suppress(queue.Empty):
                 while True:
@@ -330,17 +340,18 @@ class _Cluster(Executor):
             self.close()
             raise
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
         """Keep two tasks a worker on the cluster until all are done, more where they are short."""
         if job.token != self.job[0]:  # submitted, not scattered: dask makes it again when its worker is gone
             self.job = job.token, self.client.submit(_itself, job.payload, pure=False)
-        sent, places, ahead = _Sent(self, job.token, tasks), iter(range(len(tasks))), _AHEAD
+        sent, places, ahead = _Sent(self, job.token), enumerate(tasks), _AHEAD
+        most = _MOST_AHEAD if isinstance(tasks, Sized) else _AHEAD
         try:
-            while sent.submit([*islice(places, max(0, ahead * self.count - len(sent.futures)))]):
+            while sent.submit(dict(islice(places, max(0, ahead * self.count - len(sent.futures))))):
                 begun = time.monotonic()
                 found = sent.finished()
                 short = (time.monotonic() - begun) * self.count < _SHORT * len(found)
-                ahead = min(2 * ahead, _MOST_AHEAD) if short else max(ahead // 2, _AHEAD)
+                ahead = min(2 * ahead, most) if short else max(ahead // 2, _AHEAD)
                 yield from found
         finally:
             if sent.futures:
@@ -361,17 +372,21 @@ class _Sent:
 
     cluster: _Cluster
     token: str
-    tasks: Sequence[Task]
+    tasks: dict[int, bytes] = field(default_factory=dict)  # by their places, as are the futures
     futures: dict[int, Any] = field(default_factory=dict)
     tries: dict[int, int] = field(default_factory=dict)
     done: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
     since: float | None = None  # when the cluster was found without workers
 
-    def submit(self, places: Sequence[int]) -> int:
+    def submit(self, tasks: Mapping[int, Task]) -> int:
         """Send tasks together; return how many are on the cluster."""
+        self.tasks |= {k: pickle.dumps(task) for k, task in tasks.items()}
+        return self._send([*tasks])
+
+    def _send(self, places: Sequence[int]) -> int:
         if places:
             n, (token, job) = len(places), self.cluster.job
-            written = [pickle.dumps(self.tasks[k]) for k in places]
+            written = [self.tasks[k] for k in places]
             futures = self.cluster.client.map(_answer, [token] * n, [job] * n, written, pure=False)
             for k, future in zip(places, futures, strict=True):
                 self.futures[k], self.tries[k] = future, self.tries.get(k, 0) + 1
@@ -390,9 +405,9 @@ class _Sent:
         again = [k for k in ended if k not in found]
         if again and (self.cluster.client.status != "running" or max(self.tries[k] for k in again) > RETRIES):
             raise self._gone("the connection to the scheduler was lost")
-        self.submit(again)
+        self._send(again)
         for k in found:
-            del self.futures[k]
+            del self.futures[k], self.tasks[k]
         return [*found.items()]
 
     async def _gather(self, futures: Sequence[Any]) -> Any:
