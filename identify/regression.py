@@ -160,7 +160,9 @@ def _columns(robot: Robot, motion: Motion, columns: IntArray) -> FloatArray:
     Y = np.empty((robot.n_joints, len(columns), len(motion)))  # in the order in which they are made and filtered
     for first in range(0, len(motion), _AT_ONCE):
         rows = slice(first, first + _AT_ONCE)
-        Y[:, :, rows] = regressor(robot, motion[rows]).transpose(1, 2, 0)[:, columns]
+        part = regressor(robot, motion[rows]).transpose(1, 2, 0)
+        for k, column in enumerate(columns):  # not at once, which would copy them twice
+            Y[:, k, rows] = part[:, column]
     return Y.transpose(2, 0, 1)
 
 

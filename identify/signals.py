@@ -18,7 +18,7 @@ Ends = Literal["second-order", "first-order", "periodic"]
 
 SAME_POSE = 0.01  # rad or m: visits whose every joint agrees within this are visits of one pose
 _CHEBYSHEV = (8, 0.05, 0.8)  # order, ripple (dB), cut-off as a fraction of the new Nyquist frequency
-_BLOCK = 2**20  # elements filtered at once: 8 MB, however wide the observation matrix is
+_BLOCK = 2**18  # elements filtered at once: 2 MB, several times, however wide the observation matrix is
 
 
 def lowpass(
