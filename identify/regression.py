@@ -68,7 +68,7 @@ class Regression:
 def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     """Keep some equations, with their labels."""
     variance = None if regression.variance is None else regression.variance[rows]
-    picked = {name: _given_away(getattr(regression, name)[rows]) for name in _OF_ROWS}
+    picked: dict[str, Any] = {name: _given_away(getattr(regression, name)[rows]) for name in _OF_ROWS}
     return replace(regression, variance=variance, **picked)
 
 

@@ -395,7 +395,7 @@ class _Sent:
 
     def finished(self) -> list[tuple[int, Any]]:
         """Wait until tasks are done, and fetch their results together; those that were lost are sent again."""
-        ended = {k: future for k, future in self._ended() if self.futures.get(k) is future}
+        ended: dict[int, Any] = {k: future for k, future in self._ended() if self.futures.get(k) is future}
         good = [k for k, future in ended.items() if future.status == "finished"]
         found: dict[int, Any] = {}
         with suppress(Exception):  # a connection that is gone

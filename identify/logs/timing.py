@@ -166,7 +166,7 @@ def _apart(
     for j in range(n):  # one at a time: all rows, weighted and factorised, take several times their memory
         own = np.flatnonzero(equations.joint == j)
         system = np.zeros((len(own), len(place) + n + 1), order="F")
-        system[:, : len(place)] = equations.W[np.ix_(own, place)]
+        system[:, : len(place)] = equations.W[own[:, None], place]
         system[:, len(place) + j], system[:, -1] = z[own], equations.y[own]
         system *= weight[own, None]
         square[j] = np.sum(system[:, len(place) + j] ** 2)
