@@ -14,6 +14,7 @@ from typing import Any
 NET, PORT = "10.213.77", 8786
 NAMES = ("scheduler", "worker-a", "worker-b")
 _REACHES = 60.0  # s within which a host has to answer
+_LEAVES = 10.0  # s within which who has left a cluster has no tasks there
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,6 +37,13 @@ class Hosts:
         except Exception:  # of workers that are being replaced
             return False
         return True
+
+    def tasks_left(self) -> int:
+        """Count the tasks that the scheduler still knows, once others have had some seconds to leave."""
+        until = time.monotonic() + _LEAVES
+        while (left := self.client.run_on_scheduler(_known)) and time.monotonic() < until:
+            time.sleep(0.2)
+        return int(left)
 
     def cut(self, seconds: float) -> bool:
         """Cut a worker's link for some time; False where hosts have none."""
@@ -67,6 +75,10 @@ def hosts() -> Iterator[Hosts]:
         client = stack.enter_context(Client(scheduler, timeout=_REACHES, set_as_default=False))
         client.wait_for_workers(2, timeout=_REACHES)
         yield Hosts(client, scheduler, links)
+
+
+def _known(dask_scheduler: Any = None) -> int:
+    return len(dask_scheduler.tasks)
 
 
 def _started(command: Sequence[str]) -> "subprocess.Popen[bytes]":

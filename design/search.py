@@ -11,10 +11,11 @@ that knows pymoo's single-objective algorithms.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -275,7 +276,8 @@ def run_search(
     """Run a search, or go on with one from its `state`; with `until_stage`, to the end of that stage (1 is the first).
 
     An executor's workers descend the children of a generation: with counted evaluations they find the same, in less
-    time; seconds are CPU seconds of all. A keyboard interrupt ends the search with what it has.
+    time. Seconds are CPU seconds of all; each worker then gets its next child when it is free, so that none waits for
+    the slowest of a generation. A keyboard interrupt ends the search with what it has.
     """
     state, observer = state or empty_state(search.problem), observer or Observer()
     whole, last = True, len(search.stages) if until_stage is None else until_stage
@@ -508,19 +510,51 @@ class Ledger:
             usual = _USUAL * self.problem.point_cost * sum(step.iterations for step in steps)
             n = int(np.clip(room / max(1.0, usual), 1, len(X)))
             X, each = X[:n], room / n
-        gates = tuple(self._gate(k) if gated else np.inf for k in range(len(GATES)))
-        anchor, merits = self._anchor(), []
+        gates, anchor, merits = self._gates(gated), self._anchor(), []
         for landing in self.crew.run([Descent(x, steps, gates, anchor, each) for x in X]):
-            self.screened.append(landing.screened)
-            if landing.candidates is None or landing.found is None:
-                self.evaluations += landing.evaluations
-                merits.append(np.inf)
-            else:
-                self.record(landing.candidates, landing.found, landing.evaluations)
-                merits.append(float(merit(landing.found)[0]))
+            merits.append(self._landed(landing))
             if not self.search.budget.counted and self.left() <= 0.0:
                 raise BudgetSpent
         return merits + [np.inf] * (count - len(merits))
+
+    def one_by_one(
+        self, X: Iterable[FloatArray], steps: tuple[Fidelity, ...], *, gated: bool = False, share: float = 1.0
+    ) -> None:
+        """Descend motions, each with what was learned from those before, until a share of the allowance is spent."""
+        if self.flows:
+            for _ in self.flowing(X, steps, gated=gated, share=share):
+                pass
+            return
+        for x in X:
+            self.descended([x], steps, gated=gated)
+            if self.left(share) <= 0.0:
+                break
+
+    @property
+    def flows(self) -> bool:
+        """True if nobody waits for a generation: where seconds are spent by workers."""
+        return not self.search.budget.counted and self.crew.executor is not None
+
+    def flowing(
+        self, X: Iterable[FloatArray], steps: tuple[Fidelity, ...], *, gated: bool = False, share: float = 1.0
+    ) -> Iterator[tuple[int, float]]:
+        """Descend motions as workers are free, while there is room: the place and the penalised objective of each."""
+
+        def tasks() -> Iterator[Descent]:
+            for x in takewhile(lambda _: self.left(share) > 0.0, X):
+                yield Descent(x, steps, self._gates(gated), self._anchor(), self.left() / self.crew.workers)
+
+        for k, landing in self.crew.flow(tasks()):
+            yield k, self._landed(landing)
+
+    def _landed(self, landing: Landing) -> float:
+        """Count a descent, and keep what it found: the penalised objective, inf where it was dropped."""
+        self.screened.append(landing.screened)
+        if landing.candidates is None or landing.found is None:
+            self.evaluations += landing.evaluations
+            return np.inf
+        self.record(landing.candidates, landing.found, landing.evaluations)
+        return float(merit(landing.found)[0])
 
     def _anchor(self) -> FloatArray | None:
         """Return the centre of the best feasible motion so far."""
@@ -535,6 +569,9 @@ class Ledger:
         candidates, found = self.crew.own.finer.fitted(self.problem.decode(np.array(X)), None)
         self.record(candidates, found, len(X))
         return [*merit(found).tolist(), *[np.inf] * (count - len(X))]
+
+    def _gates(self, gated: bool) -> tuple[float, ...]:
+        return tuple(self._gate(k) if gated else np.inf for k in range(len(GATES)))
 
     def _gate(self, k: int) -> float:
         """Return the median J of the latest children that came to GATES[k]: the halving of a generation."""
@@ -609,10 +646,10 @@ def start(ledger: Ledger, random: np.random.Generator) -> None:
     drawn, found, cost = problem.start(n, random, allowance if search.budget.counted else np.inf)
     ledger.record(drawn, ledger.crew.own.finer.evaluate(drawn), cost * len(found.value))
     X = problem.encode(drawn)[ranked(found.value, found.violation)]
-    for k, x in enumerate(X[: search.starts * (not search.blind)]):
-        ledger.descended([x], (FIRST, SCREEN, WHOLE), gated=True)
-        if k + 1 == _HOPELESS and not np.isfinite(ledger.best):
-            break
+    hopeful = takewhile(
+        lambda _: len(ledger.screened) < _HOPELESS or np.isfinite(ledger.best), X[: search.starts * (not search.blind)]
+    )
+    ledger.one_by_one(hopeful, (FIRST, SCREEN, WHOLE), gated=True)
 
 
 def evolution(ledger: Ledger, random: np.random.Generator) -> None:
@@ -620,8 +657,11 @@ def evolution(ledger: Ledger, random: np.random.Generator) -> None:
     search = ledger.search
     further = (SHARP,) if search.sharpens(ledger.before.done) else ()
     if further and not search.sharpens(ledger.before.done - 1):
-        members = ledger.members()
-        ledger.descended(list(ledger.problem.encode(members.candidates)), further)
+        X = list(ledger.problem.encode(ledger.members().candidates))
+        if ledger.flows:
+            ledger.one_by_one(X, further)
+        else:
+            ledger.descended(X, further)
     if search.method == "restarts":
         while True:
             drawn, found, cost = ledger.problem.start(_CHILDREN, random, np.inf)
@@ -656,6 +696,9 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
     shape = PymooProblem(n_var=n, n_obj=1, xl=-np.ones(n), xu=np.ones(n))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     algorithm.tell(infills=algorithm.ask())
+    if ledger.flows and steps:
+        _stream(ledger, algorithm, steps)
+        return
     while True:
         children = algorithm.ask()
         n_before = len(ledger.made)
@@ -664,6 +707,30 @@ def _evolve(ledger: Ledger, random: np.random.Generator, steps: tuple[Fidelity, 
         for child, x in zip(children[np.isfinite(merits)], landed, strict=True):
             child.set("X", x)
         algorithm.tell(infills=with_values(children, {"F": np.array(merits)[:, None]}))
+
+
+def _stream(ledger: Ledger, algorithm: Any, steps: tuple[Fidelity, ...]) -> None:
+    """Run the loop without a barrier: children are told when they have landed, while others are descended."""
+    from pymoo.core.population import Population
+
+    sent: list[Any] = []
+    landed: list[Any] = []
+
+    def children() -> Iterator[FloatArray]:
+        while True:
+            if landed:
+                algorithm.tell(infills=Population.create(*landed))
+                landed.clear()
+            for child in algorithm.ask():
+                sent.append(child)
+                yield np.asarray(child.X, dtype=float)
+
+    for k, value in ledger.flowing(children(), steps, gated=True):
+        if np.isfinite(value):
+            sent[k].set("X", ledger.problem.encode(ledger.made[-1][0])[0])
+        sent[k].set("F", np.array([value]))
+        sent[k].evaluated.update(("F", "G", "H"))
+        landed.append(sent[k])
 
 
 def _operators(genes: Genes, draws: int) -> tuple[Any, Any]:
@@ -705,13 +772,8 @@ def polishing(ledger: Ledger, random: np.random.Generator) -> None:
         most = int(np.clip(ledger.left(_TOGETHER) / (FINE.iterations * ledger.problem.point_cost), 1, most))
         ledger.descended(list(X[:most]), (FINE,), share=_TOGETHER)
     else:
-        for x in X[:most]:
-            ledger.descended([x], (FINE,))
-            if ledger.left(_TOGETHER) <= 0.0:
-                break
-    members = ledger.members()
-    for x in ledger.problem.encode(members.candidates):
-        ledger.descended([x], LAST)
+        ledger.one_by_one(X[:most], (FINE,), share=_TOGETHER)
+    ledger.one_by_one(ledger.problem.encode(ledger.members().candidates), LAST)
 
 
 def with_values(population: Any, found: Mapping[str, FloatArray]) -> Any:
@@ -752,14 +814,23 @@ class _Crew:
         if self.executor is None or len(tasks) == 1:
             yield from map(self.own.run, tasks)
             return
-        for landing in self.executor.ordered(self.job, tasks):
-            if isinstance(landing, Lost):
-                raise ExcitorError(
-                    f"a descent could not be made by a worker: {landing.reason}; finished stages are kept, and the "
-                    "same command goes on from there, with another number of workers too"
-                )
-            self.seconds += landing.seconds
-            yield landing
+        yield from map(self._counted, self.executor.ordered(self.job, tasks))
+
+    def flow(self, tasks: Iterator[Descent]) -> Iterator[tuple[int, Landing]]:
+        """Descend what `tasks` yields when a worker is free: the place and the landing of each, as they come."""
+        assert self.executor is not None
+        with closing(self.executor.run(self.job, tasks)) as done:
+            for place, landing in done:
+                yield place, self._counted(landing)
+
+    def _counted(self, landing: Landing | Lost) -> Landing:
+        if isinstance(landing, Lost):
+            raise ExcitorError(
+                f"a descent could not be made by a worker: {landing.reason}; finished stages are kept, and the "
+                "same command goes on from there, with another number of workers too"
+            )
+        self.seconds += landing.seconds
+        return landing
 
 
 def _descending(search: Search) -> Callable[[Descent], Landing]:

@@ -7,9 +7,10 @@ marked: there the sign of a measured velocity says little about the torque.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import differentiate, lowpass
@@ -67,7 +68,14 @@ class Regression:
 def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     """Keep some equations, with their labels."""
     variance = None if regression.variance is None else regression.variance[rows]
-    return replace(regression, variance=variance, **{name: getattr(regression, name)[rows] for name in _OF_ROWS})
+    picked: dict[str, Any] = {name: _given_away(getattr(regression, name)[rows]) for name in _OF_ROWS}
+    return replace(regression, variance=variance, **picked)
+
+
+def _given_away(array: NDArray[Any]) -> NDArray[Any]:
+    """Lock a new array that nobody else has, so that it is not copied again."""
+    array.flags.writeable = False
+    return array
 
 
 def segments(regression: Regression, count: int) -> IntArray:
@@ -83,7 +91,8 @@ def pick_columns(regression: Regression, names: Sequence[str]) -> Regression:
     """Keep some columns, in that order."""
     place = [regression.names.index(name) for name in names]
     units = tuple(regression.units[k] for k in place)
-    return replace(regression, names=tuple(names), units=units, W=np.ascontiguousarray(regression.W[:, place]))
+    W = np.ascontiguousarray(regression.W[:, place])
+    return replace(regression, names=tuple(names), units=units, W=_given_away(W))
 
 
 def settled(regression: Regression, robot: Robot, runs: Sequence[Samples], rows: Rows) -> Regression:
@@ -148,11 +157,13 @@ def _columns(robot: Robot, motion: Motion, columns: IntArray) -> FloatArray:
     """Evaluate columns of the regressor, some samples at a time: all columns of all samples take much memory."""
     if len(motion) <= _AT_ONCE:
         return np.asarray(regressor(robot, motion)[:, :, columns])
-    Y = np.empty((len(motion), robot.n_joints, len(columns)))
+    Y = np.empty((robot.n_joints, len(columns), len(motion)))  # in the order in which they are made and filtered
     for first in range(0, len(motion), _AT_ONCE):
         rows = slice(first, first + _AT_ONCE)
-        Y[rows] = regressor(robot, motion[rows])[:, :, columns]
-    return Y
+        part = regressor(robot, motion[rows]).transpose(1, 2, 0)
+        for k, column in enumerate(columns):  # not at once, which would copy them twice
+            Y[:, k, rows] = part[:, column]
+    return Y.transpose(2, 0, 1)
 
 
 def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> Block:
@@ -194,7 +205,7 @@ def stack_blocks(
         joint_names=robot.joint_names,
         runs=tuple(samples.run for samples in runs),
         variance=variance,
-        **{name: np.concatenate([getattr(block, name) for block in blocks]) for name in _OF_ROWS},
+        **{name: _given_away(np.concatenate([getattr(block, name) for block in blocks])) for name in _OF_ROWS},
         steps=tuple(step for samples in runs for step in samples.steps),
     )
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +30,8 @@ RETRIES = 2  # of a task whose worker died
 CLUSTER = "EXCITOR_CLUSTER"  # environment variable: the scheduler's address
 _ANSWERS = 10.0  # s within which a scheduler has to answer
 _PATIENCE = 60.0  # s that a cluster may be without workers
+_AHEAD, _MOST_AHEAD = 2, 16  # tasks that a worker of a cluster has, and may have where one takes less than
+_SHORT = 0.03  # s, which is about what sending it takes
 _START = "from excitor.robots.executor import work; work()"
 _EXACT = ("excitor", "python")  # versions without which a task cannot be sent
 
@@ -83,8 +85,11 @@ class Executor:
     away = False  # whether tasks leave this process
     notes: tuple[str, ...] = ()  # what is to be known of the workers, in sentences
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
-        """Yield the place and the result of each task as it finishes; close the iterator to drop the others."""
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
+        """Yield the place and the result of each task as it finishes; close the iterator to drop the others.
+
+        A generator of tasks is asked for the next one when somebody is free, and knows the results before.
+        """
         function = job.make(job.given)
         for k, task in enumerate(tasks):
             yield k, _run(function, task)
@@ -124,7 +129,7 @@ def open_executor(workers: int = 1, cluster: Any = None) -> Executor:
     return Executor() if workers == 1 else _Processes(workers)
 
 
-def run_tasks(function: Function, tasks: Sequence[Task], executor: Executor) -> Results:
+def run_tasks(function: Function, tasks: Iterable[Task], executor: Executor) -> Results:
     """Yield the place and the result of each task as it finishes.
 
     Args:
@@ -185,17 +190,24 @@ class _Processes(Executor):
         self.waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self.crew: list[_Worker] = []
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
         """Hand the tasks to whoever is free."""
         done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         _ = job.payload  # what cannot be sent is refused here
-        for place, task in enumerate(tasks):
-            self.waiting.put(_Entry(done, job, place, task))
-        while len(self.crew) < min(self.count, len(tasks)):
-            self.crew.append(_Worker(self.waiting))
+        most, left = len(tasks) if isinstance(tasks, Sized) else self.count, 0
+        places = enumerate(tasks)
         try:
-            for _ in tasks:
-                yield done.get()
+            while True:
+                for place, task in islice(places, most - left):
+                    self.waiting.put(_Entry(done, job, place, task))
+                    left += 1
+                    if len(self.crew) < min(self.count, left):
+                        self.crew.append(_Worker(self.waiting))
+                if not left:
+                    return
+                result = done.get()
+                left -= 1
+                yield result
         finally:
             with suppress(queue.Empty):
                 while True:
@@ -328,20 +340,19 @@ class _Cluster(Executor):
             self.close()
             raise
 
-    def run(self, job: Job, tasks: Sequence[Task]) -> Results:
-        """Keep two tasks a worker on the cluster until all are done."""
+    def run(self, job: Job, tasks: Iterable[Task]) -> Results:
+        """Keep two tasks a worker on the cluster until all are done, more where they are short."""
         if job.token != self.job[0]:  # submitted, not scattered: dask makes it again when its worker is gone
             self.job = job.token, self.client.submit(_itself, job.payload, pure=False)
-        sent = _Sent(self, job.token)
-        places = iter(range(len(tasks)))
+        sent, places, ahead = _Sent(self, job.token), enumerate(tasks), _AHEAD
+        most = _MOST_AHEAD if isinstance(tasks, Sized) else _AHEAD
         try:
-            for k in islice(places, 2 * self.count):
-                sent.submit(k, tasks[k])
-            while sent.futures:
-                k, result = sent.next(tasks)
-                yield k, result
-                for k in islice(places, 1):
-                    sent.submit(k, tasks[k])
+            while sent.submit(dict(islice(places, max(0, ahead * self.count - len(sent.futures))))):
+                begun = time.monotonic()
+                found = sent.finished()
+                short = (time.monotonic() - begun) * self.count < _SHORT * len(found)
+                ahead = min(2 * ahead, most) if short else max(ahead // 2, _AHEAD)
+                yield from found
         finally:
             if sent.futures:
                 with suppress(Exception):  # of a connection that is gone
@@ -357,43 +368,64 @@ class _Cluster(Executor):
 
 @dataclass(eq=False, slots=True)
 class _Sent:
-    """Tasks that are on a cluster."""
+    """Tasks that are on a cluster, and their results, which come as bytes: dask need not look into them."""
 
     cluster: _Cluster
     token: str
+    tasks: dict[int, bytes] = field(default_factory=dict)  # by their places, as are the futures
     futures: dict[int, Any] = field(default_factory=dict)
     tries: dict[int, int] = field(default_factory=dict)
     done: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
     since: float | None = None  # when the cluster was found without workers
 
-    def submit(self, k: int, task: Task) -> None:
-        """Send a task."""
-        future = self.cluster.client.submit(_run_job, self.token, self.cluster.job[1], task, pure=False)
-        self.futures[k], self.tries[k] = future, self.tries.get(k, 0) + 1
-        future.add_done_callback(lambda ended: self.done.put((k, ended)))
+    def submit(self, tasks: Mapping[int, Task]) -> int:
+        """Send tasks together; return how many are on the cluster."""
+        self.tasks |= {k: pickle.dumps(task) for k, task in tasks.items()}
+        return self._send([*tasks])
 
-    def next(self, tasks: Sequence[Task]) -> tuple[int, Any]:
-        """Wait for a task that is done; one whose connection was lost is sent again."""
+    def _send(self, places: Sequence[int]) -> int:
+        if places:
+            n, (token, job) = len(places), self.cluster.job
+            written = [self.tasks[k] for k in places]
+            futures = self.cluster.client.map(_answer, [token] * n, [job] * n, written, pure=False)
+            for k, future in zip(places, futures, strict=True):
+                self.futures[k], self.tries[k] = future, self.tries.get(k, 0) + 1
+                future.add_done_callback(lambda ended, k=k: self.done.put((k, ended)))
+        return len(self.futures)
+
+    def finished(self) -> list[tuple[int, Any]]:
+        """Wait until tasks are done, and fetch their results together; those that were lost are sent again."""
+        ended: dict[int, Any] = {k: future for k, future in self._ended() if self.futures.get(k) is future}
+        good = [k for k, future in ended.items() if future.status == "finished"]
+        found: dict[int, Any] = {}
+        with suppress(Exception):  # a connection that is gone
+            fetched = self.cluster.client.sync(self._gather, [ended[k] for k in good], callback_timeout=_PATIENCE)
+            found = {k: pickle.loads(result) for k, result in zip(good, fetched, strict=True)}
+        found |= {k: Lost(str(one.exception())[:500]) for k, one in ended.items() if one.status == "error"}
+        again = [k for k in ended if k not in found]
+        if again and (self.cluster.client.status != "running" or max(self.tries[k] for k in again) > RETRIES):
+            raise self._gone("the connection to the scheduler was lost")
+        self._send(again)
+        for k in found:
+            del self.futures[k], self.tasks[k]
+        return [*found.items()]
+
+    async def _gather(self, futures: Sequence[Any]) -> Any:
+        return await self.cluster.client.gather(futures, asynchronous=True)
+
+    def _ended(self) -> list[tuple[int, Any]]:
+        """Wait for tasks that are done, well or not."""
         while True:
             try:
-                k, future = self.done.get(timeout=5.0)
+                ended = [self.done.get(timeout=5.0)]
             except queue.Empty:
                 self._check()
                 continue
             self.since = None
-            if k not in self.futures or self.futures[k] is not future:
-                continue
-            if future.status == "finished":
-                with suppress(Exception):  # its worker is gone since then
-                    result = future.result(timeout=_PATIENCE)
-                    del self.futures[k]
-                    return k, result
-            if future.status == "error":
-                del self.futures[k]
-                return k, Lost(str(future.exception())[:500])
-            if self.cluster.client.status != "running" or self.tries[k] > RETRIES:
-                raise self._gone("the connection to the scheduler was lost")
-            self.submit(k, tasks[k])
+            with suppress(queue.Empty):
+                while True:
+                    ended.append(self.done.get_nowait())
+            return ended
 
     def _check(self) -> None:
         """Refuse to wait for ever for workers."""
@@ -433,15 +465,7 @@ def check_workers(client: Any, name: str) -> tuple[int, tuple[str, ...]]:
 
     ExcitorError where there are none, or one has another version of Excitor or Python.
     """
-    try:
-        found = client.run(versions)
-    except Exception as error:  # whatever stands in the way of a worker
-        raise ExcitorError(
-            f"cluster {name}: a worker cannot import excitor ({type(error).__name__}: {str(error)[:200]}); install "
-            f"excitor {version('excitor')} there"
-        ) from None
-    if not found:
-        raise ExcitorError(f"cluster {name}: has no workers; start some with: dask worker ADDRESS --nthreads 1")
+    found = _answered(client, name)
     ours, notes = versions(), []
     for worker, theirs in found.items():
         if wrong := _differences(ours, theirs, _EXACT):
@@ -454,6 +478,27 @@ def check_workers(client: Any, name: str) -> tuple[int, tuple[str, ...]]:
                 "1e-6, not bit for bit, and a search may end in another motion"
             )
     return len(found), tuple(notes)
+
+
+def _answered(client: Any, name: str) -> Mapping[str, Mapping[str, str]]:
+    """Ask all workers for their versions, again for some seconds where there are none or one is just being replaced."""
+    until = time.monotonic() + _ANSWERS
+    while True:
+        try:
+            found: Mapping[str, Mapping[str, str]] = client.run(versions)
+            wrong = "" if found else "has no workers; start some with: dask worker ADDRESS --nthreads 1"
+        except OSError as error:  # of a connection
+            wrong = f"a worker does not answer ({type(error).__name__}: {str(error)[:200]}); start it again"
+        except Exception as error:  # whatever stands in the way of a worker
+            raise ExcitorError(
+                f"cluster {name}: a worker cannot import excitor ({type(error).__name__}: {str(error)[:200]}); install "
+                f"excitor {version('excitor')} there"
+            ) from None
+        if not wrong:
+            return found
+        if time.monotonic() > until:
+            raise ExcitorError(f"cluster {name}: {wrong}")
+        time.sleep(0.5)
 
 
 def _differences(ours: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> str:

@@ -63,9 +63,9 @@ controller_sample_s = 0.01
 """
 
 
-def motion_of(robot, seconds, seed, harmonics=6, base_hz=0.1):
+def motion_of(robot, seconds, seed, harmonics=6, base_hz=0.1, rate=RATE):
     rng = np.random.default_rng(seed)
-    t = np.arange(int(seconds * RATE)) / RATE
+    t = np.arange(int(seconds * rate)) / rate
     q, dq, ddq = np.zeros((3, len(t), robot.n_joints))
     for k in range(1, harmonics + 1):
         w = 2 * np.pi * base_hz * k

@@ -13,8 +13,8 @@ import scipy.stats
 
 from excitor.identify.band import SURE, WORTH, RawRun, Source, held_out_errors, low_passed, paired_doubt, stretches
 from excitor.identify.between import independent_weights
-from excitor.identify.estimate import compress, wls
-from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns
+from excitor.identify.estimate import compress, triangle, wls
+from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.identify.signals import block_means, differentiate
 from excitor.identify.validate import standard_parameters
@@ -146,17 +146,32 @@ def _estimated(
         torques = [rigid_torque(robot, run.motion, chi) for run in samples]
         z = _at(equations, [differentiate(x, sample_rate_hz=rate) for x in torques], rows)
         weight = independent_weights(equations)
-        Q = np.linalg.qr(weight[:, None] * pick_columns(equations, estimate.names).W)[0]
-        Z = (weight * z)[:, None] * (equations.joint[:, None] == np.arange(robot.n_joints))
-        apart, y = (x - Q @ (Q.T @ x) for x in (Z, weight * equations.y))
-        sees = np.sum(apart**2, axis=0) > 1e-12 * np.sum(Z**2, axis=0)
-        information = apart[:, sees].T @ apart[:, sees]
-        step = np.clip(np.linalg.solve(information, apart[:, sees].T @ y), -2.0 / rate, 2.0 / rate)
+        R, square = _apart(equations, estimate.names, z, weight)
+        sees = np.sum(R[:, :-1] ** 2, axis=0) > 1e-12 * square
+        information = R[:, :-1][:, sees].T @ R[:, :-1][:, sees]
+        step = np.clip(np.linalg.solve(information, R[:, :-1][:, sees].T @ R[:, -1]), -2.0 / rate, 2.0 / rate)
         delay[sees] = np.clip(delay[sees] + step, -LONGEST, LONGEST)
         sigma[sees] = np.sqrt(np.diag(np.linalg.inv(information)))
         if np.all(np.abs(step) < SETTLED / rate + 0.1 * sigma[sees]):
             break
     return delay, sigma
+
+
+def _apart(
+    equations: Regression, names: Sequence[str], z: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Reduce each joint's z and all y, weighted, to their triangle apart from columns; also the square of each z."""
+    place, n = [equations.names.index(name) for name in names], len(equations.joint_names)
+    parts, square = [], np.zeros(n)
+    for j in range(n):  # one at a time: all rows, weighted and factorised, take several times their memory
+        own = np.flatnonzero(equations.joint == j)
+        system = np.zeros((len(own), len(place) + n + 1), order="F")
+        system[:, : len(place)] = equations.W[own[:, None], place]
+        system[:, len(place) + j], system[:, -1] = z[own], equations.y[own]
+        system *= weight[own, None]
+        square[j] = np.sum(system[:, len(place) + j] ** 2)
+        parts.append(triangle(system))
+    return triangle(np.concatenate(parts))[len(place) :, len(place) :], square
 
 
 def _at(regression: Regression, runs: Sequence[FloatArray], rows: Rows) -> FloatArray:

@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.executor import open_executor
+from excitor.robots.executor import Executor, open_executor
 from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 
@@ -274,6 +275,33 @@ def test_seconds_are_those_of_all_workers(problem_of, two):
     solve(small, Budget(seconds=0.2), executor=two)  # workers import
     found = solve(small, Budget(seconds=1.0), executor=two)
     assert 0.8 < found.seconds < 2.0
+
+
+class Crossing(Executor):
+    """Works at two tasks, of which the first of each job ends last."""
+
+    away, count = True, 2
+
+    def __init__(self):
+        self.lengths = []
+
+    def run(self, job, tasks):
+        function, places = job.make(job.given), enumerate(tasks)
+        for k, slow in islice(places, 1):
+            self.lengths.append(1)
+            for place, task in places:
+                self.lengths[-1] += 1
+                yield place, replace(function(task), seconds=0.0)  # which this process counts
+            yield k, replace(function(slow), seconds=0.0)
+
+
+def test_with_seconds_no_worker_waits_for_the_slowest_of_a_generation(problem_of):
+    """Children of motions that landed meanwhile are sent before the first one lands."""
+    crossing, small = Crossing(), problem_of("rotradi", scene=False, ramp=0.0)
+    found = solve(small, Budget(seconds=2.5), executor=crossing)
+    assert crossing.lengths[1] > 4  # of evolution
+    assert found.feasible
+    assert found.seconds < 4.0
 
 
 def dying(_):

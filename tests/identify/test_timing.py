@@ -1,6 +1,8 @@
 """When torques act is found with the parameters, from logs of held torques and of drives that are late."""
 
+import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from benchmarks.methods import ROTRADI, timed
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.identification import read_runs
 from excitor.experiments.studies import rotradi
-from excitor.identify.logs.timing import shifted, stated_timing
+from excitor.identify.logs.timing import _apart, shifted, stated_timing
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,22 @@ def test_stated_timing_wins(tmp_path, known, runs):
         folder_of(tmp_path, runs["noisy"], '[processing]\ntorque_hold = "none"\nphase = 0.5\n')
     with pytest.raises(Exception, match="torque_delay_s: 2 delays are given"):
         read_runs(folder_of(tmp_path, runs["noisy"], "[processing]\ntorque_delay_s = [0.0, 0.1]\n"))
+
+
+def test_torque_rates_are_taken_apart_from_the_columns_in_little_memory():
+    """As by an orthogonal basis of all weighted columns, which takes several times the memory of the equations."""
+    rng, n, names = np.random.default_rng(0), 6000, tuple("abcdefgh")
+    W, z, y, weight = rng.normal(size=(n, 8)), rng.normal(size=n), rng.normal(size=n), rng.uniform(0.5, 2.0, n)
+    joint = np.arange(n) % 6
+    equations = SimpleNamespace(names=names, joint_names=tuple("123456"), joint=joint, W=W, y=y)
+    tracemalloc.start()
+    R, square = _apart(equations, names[1:], z, weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    Z = (weight * z)[:, None] * (joint[:, None] == np.arange(6))
+    Q = np.linalg.qr(weight[:, None] * W[:, 1:])[0]
+    apart = np.column_stack([Z, weight * y])
+    apart -= Q @ (Q.T @ apart)
+    np.testing.assert_allclose(R.T @ R, apart.T @ apart, rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(square, np.sum(Z**2, axis=0))
+    assert peak < 2.0 * W.nbytes

@@ -130,7 +130,18 @@ class Client:
         return {f"tcp://{k}": worker for k, worker in enumerate(self.workers)}
 
 
-def test_versions_and_processors_of_workers_are_compared():
+class Replaced(Client):
+    """A client of a cluster whose worker fails once."""
+
+    def run(self, function):
+        error, *others = self.workers
+        self.workers = (None, *others)
+        if error is not None:
+            raise error
+        return {"tcp://0": others[0]}
+
+
+def test_versions_and_processors_of_workers_are_compared(monkeypatch):
     ours = versions()
     assert check_workers(Client(ours, ours), "c") == (2, ())
     with pytest.raises(ExcitorError, match=r"has excitor 9 \(here .*install equal versions"):
@@ -140,8 +151,61 @@ def test_versions_and_processors_of_workers_are_compared():
     assert "processor other" in note
     assert "numpy 1.0" in note
     assert "not bit for bit" in note
+    monkeypatch.setattr(module, "_ANSWERS", 0.0)
     with pytest.raises(ExcitorError, match="has no workers"):
         check_workers(Client(), "c")
+    with pytest.raises(ExcitorError, match="cannot import excitor"):
+        check_workers(Replaced(ImportError("excitor"), ours), "c")
+    with pytest.raises(ExcitorError, match="does not answer"):
+        check_workers(Replaced(OSError("closed"), ours), "c")
+
+
+def test_workers_that_are_being_replaced_are_waited_for(monkeypatch):
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    assert check_workers(Replaced(OSError("closed"), versions()), "c") == (1, ())
+
+
+class Done:
+    """A future whose task is done when it is sent."""
+
+    status = "finished"
+
+    def __init__(self, result):
+        self.result = result
+
+    def add_done_callback(self, call):
+        call(self)
+
+
+class Immediate(Client):
+    """A client that does tasks when they are sent, and notes how many results it is asked for at once."""
+
+    takes = 0.0
+
+    def run(self, function):
+        return {"one": versions(), "other": versions()}
+
+    def submit(self, function, *given, pure):
+        return function(*given)
+
+    def map(self, function, *columns, pure):
+        return [Done(function(*given)) for given in zip(*columns, strict=True)]
+
+    def sync(self, _, futures, callback_timeout):
+        time.sleep(self.takes)
+        self.workers += (len(futures),)
+        return [future.result for future in futures]
+
+
+def test_results_of_a_cluster_are_fetched_together_and_short_tasks_are_sent_ahead():
+    client = Immediate()
+    with open_executor(cluster=client) as executor:
+        assert list(executor.ordered(Job(scaled, 3.0), list(range(50)))) == [3.0 * x for x in range(50)]
+        assert client.workers[:3] == (4, 8, 16)
+        assert isinstance(next(executor.ordered(Job(scaled, 3.0), [None])), Lost)
+        client.workers, client.takes = (), 0.1
+        assert len(list(executor.run(Job(scaled, 5.0), list(range(12))))) == 12
+        assert client.workers == (4, 4, 4)  # two a worker, so that the last ones are shared evenly
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
