@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._loads import losses_figures, payload_figures
+from benchmarks._loads import begun, losses_figures, payload_figures
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.gains import identify_gains, write_gains
 from excitor.experiments.identification import identify
-from excitor.experiments.init import begin
 from excitor.experiments.plan import design
-from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.setup import settings_of
 from excitor.experiments.simulate import GAINS_OFF, TRUTH, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
 from excitor.experiments.studies import rotradi, tx40
@@ -221,13 +220,8 @@ def _errors(draws: Sequence[Draw]) -> FloatArray:
 
 def designed(folder: Path, case: Case) -> tuple[Path, FloatArray]:
     """Begin, design and emit a campaign; return its forecast deviations, percent."""
-    path = begin(folder, case.robot, "gains")
-    limits = load(case.robot).limits.torque
-    changed = {"mass": f"{case.mass}", "torque": f"{(case.noise * limits).tolist()}", **case.lines}
-    lines = path.read_text("utf-8").splitlines()
-    lines = [next((f"{k} = {v}" for k, v in changed.items() if line.startswith(f"{k} =")), line) for line in lines]
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    setup = set_up(open_campaign(folder, "design"))
+    noise = (case.noise * load(case.robot).limits.torque).tolist()
+    setup = begun(folder, case.robot, "gains", {"mass": f"{case.mass}", "torque": f"{noise}", **case.lines})
     made = design(setup, settings_of(setup.design))
     write_all(made)
     emit(folder, Request(("csv",), allow=("no-go",)), lambda _: None)
