@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.campaign import WEIGH, InvalidCampaign, OpenCampaign
@@ -33,7 +34,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import motor_torques
 from excitor.robots.lint import suspicions
 from excitor.robots.load import catalog_names
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Motion, Robot
 
 FILES = ("gains.json", "gains.toml", "gains.html")
 REACH = 1.959963984540054  # standard deviations of a 95 % interval
@@ -138,16 +139,17 @@ def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ident
 def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
     """Find the delay of signals behind the motion that leaves the least residual, one for all; and the equations.
 
-    The likelihood's negative logarithm, Σ n_j log s_j, is a parabola about its least value. A delay that is not
-    significant counts as 0.
+    The motion is moved, as it is smooth, and rows stay: noise of moved signals would differ from delay to delay. The
+    likelihood's negative logarithm, Σ n_j log s_j, is a parabola about its least value. A delay that is not significant
+    counts as 0.
     """
     made: dict[float, tuple[GainRuns, gains.GainSystem, float]] = {}
+    read, rows = replace(read, runs=tuple(_without_standstill(run, rows.dead_zone) for run in read.runs)), Rows()
 
     def cost(delay: float) -> float:
-        runs = tuple(replace(run, signal=_earlier(run.signal, delay * read.rate)) for run in read.runs)
+        runs = tuple(replace(run, motion=_later(run.motion, delay * read.rate)) for run in read.runs)
         system = gains.gain_system(read.robot, runs, read.laws, rows=rows)
-        noise = gains.known_load_fit(system).noise
-        value = float(np.sum(np.log(noise[system.drive])))
+        value = float(np.sum(np.log(gains.scaled_noise(system)[system.drive])))
         made[delay] = replace(read, runs=runs, delay=delay), system, value
         return value
 
@@ -168,10 +170,17 @@ def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
     return made[at][:2]
 
 
-def _earlier(x: FloatArray, samples: float) -> FloatArray:
-    """Shift signals to earlier by a part of a sample, linearly."""
-    t = np.arange(len(x), dtype=float)
-    return np.array([np.interp(t + samples, t, column) for column in x.T]).T
+def _without_standstill(run: gains.DriveRun, dead_zone: FloatArray | None) -> gains.DriveRun:
+    """Leave out the samples in which joints hardly move, whatever delay is tried."""
+    still = np.zeros(run.motion.dq.shape, dtype=bool) if dead_zone is None else np.abs(run.motion.dq) <= dead_zone
+    return replace(run, left_out=still if run.left_out is None else run.left_out | still)
+
+
+def _later(motion: Motion, samples: float) -> Motion:
+    """Move a motion to later by a part of a sample, by splines."""
+    t = np.arange(len(motion), dtype=float)
+    moved = (CubicSpline(t, x)(t - samples) if samples else x for x in (motion.q, motion.dq, motion.ddq))
+    return Motion(*moved)
 
 
 def _refused(campaign: OpenCampaign, sentence: str) -> InvalidCampaign:

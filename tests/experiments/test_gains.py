@@ -50,6 +50,19 @@ def test_a_hexapods_gains_come_out_of_plain_logs(logs):
     assert found.sigma.max() < 0.5
 
 
+@pytest.mark.parametrize("late", [0, 2])
+def test_noise_is_not_taken_for_a_delay(copied, late):
+    """Signals, a fifth of them noise, that are `late` samples of 4 ms behind their motion."""
+    rng = np.random.default_rng(1)
+    for path in copied.glob("*.csv"):
+        table, head = np.loadtxt(path, delimiter=",", skiprows=1), path.read_text("utf-8").partition("\n")[0]
+        signal = np.roll(table[:, 7:], late, axis=0)
+        table[:, 7:] = signal + 0.2 * signal.std(axis=0) * rng.normal(size=signal.shape)
+        np.savetxt(path, table, delimiter=",", header=head, comments="", fmt="%.9g")
+    found = identify_gains(open_campaign(copied))
+    assert found.read.delay == pytest.approx(0.004 * late, abs=0.0007)
+
+
 def test_a_polynomial_law_of_currents_is_identified_with_its_terms(copied, logs):
     """Motors that lose torque at large currents: v = w + 0.002 w³ is what the torque is proportional to."""
     for path in copied.glob("*.csv"):
