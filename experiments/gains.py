@@ -34,7 +34,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import motor_torques
 from excitor.robots.lint import suspicions
 from excitor.robots.load import catalog_names
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.parameters import with_friction
+from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 FILES = ("gains.json", "gains.toml", "gains.html")
 REACH = 1.959963984540054  # standard deviations of a 95 % interval
@@ -42,6 +43,7 @@ UNCERTAIN = 0.1  # relative, of a maker's gain that is not answered, where the r
 RATE = 20.0  # rows a second: columns and signals are averaged alike, and the gap is of each row's noise
 NEAR = 3  # samples about a reversal, whose instant the log shows no better
 DELAY, MOST_DELAYS = 0.002, 6  # s: steps of the search for the delay, and how many
+TURNS = 3.0  # of a motor, from which its ripple is told from gravity
 CLEAR = 3.0  # standard deviations of a delay that counts
 SURE = 0.2  # relative σ of a factor that says which way runs were loaded, and in which unit the mass is
 APART = 3.0  # times what a run's own model leaves, that one model of all runs may leave in it
@@ -235,8 +237,19 @@ def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainR
             runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, *thinned(bare, found)))
             samples[run.name] = found
     tell(f"read {len(runs)} runs, {sum(run.load is not None for run in runs)} of them with the load")
+    bare = with_ripple(bare, runs)
     kind, rate = kind_of(samples), min(found.sample_rate_hz for found in samples.values())
     return GainRuns(bare, kind, believed_laws(campaign, kind, runs), tuple(runs), samples, rate)
+
+
+def with_ripple(robot: Robot, runs: Sequence[gains.DriveRun]) -> Robot:
+    """Add a torque once a turn of each motor that turns `TURNS` times: unmodelled, it would count as load."""
+    N, friction = robot.drive.motor_from_joint, list(robot.drive.friction)
+    turned = np.max([np.ptp(run.motion.q @ N.T, axis=0) for run in runs], axis=0) / (2.0 * np.pi)
+    for j in np.flatnonzero((turned > TURNS) & ~(N[:, robot.mechanism.prismatic] != 0.0).any(axis=1)):
+        if not any(term.model.startswith("ripple") and np.allclose(term.senses, N[j]) for term in friction):
+            friction += [FrictionTerm(f"ripple {k} {j + 1}", f"ripple-{k}", N[j], N[j]) for k in ("sin", "cos")]
+    return with_friction(robot, friction)
 
 
 def kind_of(samples: Mapping[str, Samples]) -> str:
