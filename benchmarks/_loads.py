@@ -1,19 +1,27 @@
 """Virtual cells of the bench of methods: an arm unlike its file carries a load, and nothing is known of it before.
 
 Torques of the links are MuJoCo's inverse dynamics; gears, rotors, friction, ripple and noise are of this file. The arm
-differs from its file by as much as [arm] says, and is measured bare in the same campaign.
+differs from its file by as much as [arm] says, and is measured bare in the same campaign. Losses are looked for in the
+motion that `excitor design` finds for a payload by default, repeated as often; other cells have a random motion each.
 """
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.signal import lfilter
 
+from excitor.design.motion import Series
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.figures import Figure
+from excitor.experiments.init import begin
 from excitor.experiments.payload import IdentifiedLoad, identify_payload
+from excitor.experiments.plan import design
+from excitor.experiments.setup import Setup, set_up, settings_of
 from excitor.experiments.virtual.mujoco_plant import coordinates_of, model_text
 from excitor.identify.load.fit import center_values
 from excitor.robots.arrays import FloatArray
@@ -40,11 +48,12 @@ class Cell:
     ripple: tuple[float, ...] | None = None  # N m, once a motor's turn; none: 0.5 % of their torque
     slow: float = 0.005  # share of torque, correlated over 0.5 s
     losses: tuple[float, float] = (0.0, 0.0)  # between which gears lose
+    designed: bool = False  # its motion, by default settings
 
 
 KR150 = Cell("kr150", 120.0, (2, 3, 4, 5), (120.0, 60.0, 60.0, 50.0), (60.0, 25.0, 25.0, 22.0), 0.0, (0.09, 0.13))
 UR10, IIWA = Cell("ur10", 6.0, (2, 3, 4, 5)), Cell("iiwa", 5.0, (3, 4, 5, 6))
-LOSSY = Cell("ur10", 8.0, (2, 3, 4, 5), losses=(0.08, 0.14))
+LOSSY = Cell("ur10", 8.0, (2, 3, 4, 5), losses=(0.08, 0.14), designed=True)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,7 +85,8 @@ def write_cell(folder: Path, cell: Cell, seed: int) -> FloatArray:
     """Write campaign.toml and four logs; return the true load's parameters on its link."""
     rng, robot = np.random.default_rng([seed, len(cell.robot), 0x19]), load(cell.robot)
     chi, carried = drawn(robot, rng), body(cell.mass, rng)
-    q, dq, ddq = motion(robot, cell.moved, rng)
+    moves, periods = designed(cell.robot, cell.mass) if cell.designed else (motion(robot, cell.moved, rng), PERIODS)
+    q, dq, ddq = moves
     N, n = robot.drive.motor_from_joint, robot.n_joints
     R = np.ones(n)
     R[list(cell.moved)] -= rng.uniform(*cell.losses, len(cell.moved))
@@ -86,7 +96,7 @@ def write_cell(folder: Path, cell: Cell, seed: int) -> FloatArray:
         columns = [f"{x}{j}" for j in range(n)]
         lines.append(f'[[log.signals]]\nkind = "{kind}"\nside = "{side}"\nunit = "{unit}"\ncolumns = {columns}')
     head = ",".join(["t", *(f"q{j}" for j in range(n)), *(f"m{j}" for j in range(n))])
-    time, ratio = np.arange(len(q) * PERIODS) / RATE, np.abs(np.diagonal(N))
+    time, ratio = np.arange(len(q) * periods) / RATE, np.abs(np.diagonal(N))
     for name, on in (("bare", False), ("loaded", True), ("loaded again", True), ("bare again", False)):
         links = chi.copy()
         links[layout(robot).link(robot.tool.link)] += on * carried
@@ -95,11 +105,11 @@ def write_cell(folder: Path, cell: Cell, seed: int) -> FloatArray:
         white, ripple = 0.02 * size, 0.005 * size
         for target, given in ((white, cell.white), (ripple, cell.ripple)):
             target[list(cell.moved)] = target[list(cell.moved)] if given is None else given
-        tau = np.tile(tau + ripple * np.sin(q @ N.T + phase), (PERIODS, 1))
+        tau = np.tile(tau + ripple * np.sin(q @ N.T + phase), (periods, 1))
         old = np.exp(-1.0 / (0.5 * RATE))
         slow = lfilter([np.sqrt(1.0 - old**2)], [1.0, -old], rng.normal(size=tau.shape), axis=0)
         tau = tau + white * rng.normal(size=tau.shape) + cell.slow * size * slow
-        seen = np.tile(q, (PERIODS, 1)) + rng.normal(scale=2e-6, size=tau.shape)
+        seen = np.tile(q, (periods, 1)) + rng.normal(scale=2e-6, size=tau.shape)
         rows = np.column_stack([time, seen, tau / ratio])
         np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header=head, comments="", fmt="%.9g")
         lines.append(f'[[run]]\nname = "{name}"\nlog = "{name}.csv"\nloaded = {str(on).lower()}')
@@ -135,7 +145,27 @@ def body(mass: float, rng: np.random.Generator) -> FloatArray:
     return from_center_of_mass(120.0 * share, center, TENSOR * share * size**2)
 
 
-def motion(robot: Robot, moved: tuple[int, ...], rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
+def begun(folder: Path, robot: str, task: Literal["payload", "gains"], changed: Mapping[str, str]) -> Setup:
+    """Begin a campaign with some keys of its file changed."""
+    path = begin(folder, robot, task)
+    lines = path.read_text("utf-8").splitlines()
+    lines = [next((f"{k} = {v}" for k, v in changed.items() if line.startswith(f"{k} =")), line) for line in lines]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return set_up(open_campaign(folder, "design"))
+
+
+@cache
+def designed(robot: str, mass: float) -> tuple[Moves, int]:
+    """One period of a payload campaign as `excitor init` and `excitor design` make it, and how often it is measured."""
+    with tempfile.TemporaryDirectory(prefix="excitor-bench-") as name:
+        setup = begun(Path(name) / "cell", robot, "payload", {"mass": f"{mass}"})
+        segments = design(setup, settings_of(setup.design)).runs[0].run.segments
+    kept = max((one for one in segments if isinstance(one, Series)), key=lambda one: one.duration)
+    found = kept.motion(np.arange(0.0, kept.period, 1.0 / RATE))
+    return (found.q, found.dq, found.ddq), round(kept.duration / kept.period)
+
+
+def motion(robot: Robot, moved: tuple[int, ...], rng: np.random.Generator) -> Moves:
     """One period in which the wrist turns far, and the joint before it a little."""
     t, n = np.arange(0.0, PERIOD, 1.0 / RATE), robot.n_joints
     q = np.tile(np.array([0.0] * (n - 5) + [0.3, 1.2, 0.2, 0.3, 0.1])[:n], (len(t), 1))
@@ -150,9 +180,7 @@ def motion(robot: Robot, moved: tuple[int, ...], rng: np.random.Generator) -> tu
     return q, dq, ddq
 
 
-def driven(
-    robot: Robot, chi: FloatArray, R: FloatArray, moves: tuple[FloatArray, FloatArray, FloatArray]
-) -> FloatArray:
+def driven(robot: Robot, chi: FloatArray, R: FloatArray, moves: Moves) -> FloatArray:
     """Torques at the motors' shafts, (n_samples, n_joints): links by MuJoCo, gears, rotors and friction by hand."""
     import mujoco
 
@@ -199,7 +227,8 @@ def losses_figures(full: bool) -> list[Figure]:
     lossy = [found(LOSSY, seed) for seed in range(20 if full else 1)]
     worst = max(abs(one.error[0]) / one.true[0] for one in lossy)
     held = np.mean([np.abs(one.error[4:]) <= REACH * one.sigma[4:] for one in lossy])
-    none, n = sum(found(UR10, 100 + seed).claimed for seed in range(80 if full else 1)), 80 if full else 1
+    free = replace(LOSSY, losses=(0.0, 0.0))
+    none, n = sum(found(free, 100 + seed).claimed for seed in range(80 if full else 1)), 80 if full else 1
     return [
         Figure("losses.mass_percent", 100.0 * float(worst), f"%, worst of {len(lossy)}", 0.3, "at most"),
         Figure("losses.inertia_covered_percent", 100.0 * float(held), "%", 90.0 if full else None, "at least"),

@@ -135,7 +135,7 @@ def robots(
     source: Annotated[Name, typer.Argument(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")] = None,
     lock: Annotated[Names, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
     export: Annotated[Language, typer.Option(help="Write the inverse dynamics as code.")] = None,
-    equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
+    equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction, energies.")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Count what the models cost to evaluate.")] = False,
     to: Annotated[Form, typer.Option(help="Write the robot as a file, with where figures are from.")] = None,
     out: Annotated[Where, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
@@ -156,6 +156,7 @@ def robots(
       excitor robots --presets --json
       excitor robots tx40 --lock j1 --lock j2
       excitor robots tx40 --export c --out tx40.c
+      excitor robots my-cell --equations        (with the identified numbers)
       excitor robots my-robot.urdf --to toml --out my-robot.toml
     """
     options = {"--export": export, "--equations": equations, "--counts": counts, "--to": to}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.campaign import WEIGH, InvalidCampaign, OpenCampaign
@@ -33,7 +34,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import motor_torques
 from excitor.robots.lint import suspicions
 from excitor.robots.load import catalog_names
-from excitor.robots.robot import Robot
+from excitor.robots.parameters import with_friction
+from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 FILES = ("gains.json", "gains.toml", "gains.html")
 REACH = 1.959963984540054  # standard deviations of a 95 % interval
@@ -41,6 +43,7 @@ UNCERTAIN = 0.1  # relative, of a maker's gain that is not answered, where the r
 RATE = 20.0  # rows a second: columns and signals are averaged alike, and the gap is of each row's noise
 NEAR = 3  # samples about a reversal, whose instant the log shows no better
 DELAY, MOST_DELAYS = 0.002, 6  # s: steps of the search for the delay, and how many
+TURNS = 3.0  # of a motor, from which its ripple is told from gravity
 CLEAR = 3.0  # standard deviations of a delay that counts
 SURE = 0.2  # relative σ of a factor that says which way runs were loaded, and in which unit the mass is
 APART = 3.0  # times what a run's own model leaves, that one model of all runs may leave in it
@@ -138,16 +141,17 @@ def identify_gains(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ident
 def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
     """Find the delay of signals behind the motion that leaves the least residual, one for all; and the equations.
 
-    The likelihood's negative logarithm, Σ n_j log s_j, is a parabola about its least value. A delay that is not
-    significant counts as 0.
+    The motion is moved, as it is smooth, and rows stay: noise of moved signals would differ from delay to delay. The
+    likelihood's negative logarithm, Σ n_j log s_j, is a parabola about its least value. A delay that is not significant
+    counts as 0.
     """
     made: dict[float, tuple[GainRuns, gains.GainSystem, float]] = {}
+    read, rows = replace(read, runs=tuple(_without_standstill(run, rows.dead_zone) for run in read.runs)), Rows()
 
     def cost(delay: float) -> float:
-        runs = tuple(replace(run, signal=_earlier(run.signal, delay * read.rate)) for run in read.runs)
+        runs = tuple(replace(run, motion=_later(run.motion, delay * read.rate)) for run in read.runs)
         system = gains.gain_system(read.robot, runs, read.laws, rows=rows)
-        noise = gains.known_load_fit(system).noise
-        value = float(np.sum(np.log(noise[system.drive])))
+        value = float(np.sum(np.log(gains.scaled_noise(system)[system.drive])))
         made[delay] = replace(read, runs=runs, delay=delay), system, value
         return value
 
@@ -168,10 +172,17 @@ def timed(read: GainRuns, rows: Rows) -> tuple[GainRuns, gains.GainSystem]:
     return made[at][:2]
 
 
-def _earlier(x: FloatArray, samples: float) -> FloatArray:
-    """Shift signals to earlier by a part of a sample, linearly."""
-    t = np.arange(len(x), dtype=float)
-    return np.array([np.interp(t + samples, t, column) for column in x.T]).T
+def _without_standstill(run: gains.DriveRun, dead_zone: FloatArray | None) -> gains.DriveRun:
+    """Leave out the samples in which joints hardly move, whatever delay is tried."""
+    still = np.zeros(run.motion.dq.shape, dtype=bool) if dead_zone is None else np.abs(run.motion.dq) <= dead_zone
+    return replace(run, left_out=still if run.left_out is None else run.left_out | still)
+
+
+def _later(motion: Motion, samples: float) -> Motion:
+    """Move a motion to later by a part of a sample, by splines."""
+    t = np.arange(len(motion), dtype=float)
+    moved = (CubicSpline(t, x)(t - samples) if samples else x for x in (motion.q, motion.dq, motion.ddq))
+    return Motion(*moved)
 
 
 def _refused(campaign: OpenCampaign, sentence: str) -> InvalidCampaign:
@@ -226,8 +237,19 @@ def read_gain_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> GainR
             runs.append(gains.DriveRun(run.name, found.motion, v, load if on else None, *thinned(bare, found)))
             samples[run.name] = found
     tell(f"read {len(runs)} runs, {sum(run.load is not None for run in runs)} of them with the load")
+    bare = with_ripple(bare, runs)
     kind, rate = kind_of(samples), min(found.sample_rate_hz for found in samples.values())
     return GainRuns(bare, kind, believed_laws(campaign, kind, runs), tuple(runs), samples, rate)
+
+
+def with_ripple(robot: Robot, runs: Sequence[gains.DriveRun]) -> Robot:
+    """Add a torque once a turn of each motor that turns `TURNS` times: unmodelled, it would count as load."""
+    N, friction = robot.drive.motor_from_joint, list(robot.drive.friction)
+    turned = np.max([np.ptp(run.motion.q @ N.T, axis=0) for run in runs], axis=0) / (2.0 * np.pi)
+    for j in np.flatnonzero((turned > TURNS) & ~(N[:, robot.mechanism.prismatic] != 0.0).any(axis=1)):
+        if not any(term.model.startswith("ripple") and np.allclose(term.senses, N[j]) for term in friction):
+            friction += [FrictionTerm(f"ripple {k} {j + 1}", f"ripple-{k}", N[j], N[j]) for k in ("sin", "cos")]
+    return with_friction(robot, friction)
 
 
 def kind_of(samples: Mapping[str, Samples]) -> str:

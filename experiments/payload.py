@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, PayloadRating
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, PayloadRating
 from excitor.experiments.identification import findings_data, provenance, steps_data
 from excitor.experiments.logs import filter_sentences, is_loaded, read_run_aligned, settle
 from excitor.experiments.model import Model
@@ -136,6 +136,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
         task, estimate, findings = estimated(runs, arm, asked)
         for finding in findings:
             tell(f"{finding.level}: {finding}")
+        check_sign(campaign, estimate)
         weighed = load_fit.reweighed(runs.training, estimate)
         approach = 1 if asked == 1 else 2 if task.efficiency is not None else 3
         approaches = compared(task, weighed, estimate)
@@ -146,6 +147,15 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
     given = (findings, estimate, body, refusal, static, static_refusal, predicted, approaches, approach)
     return IdentifiedLoad(campaign, runs, arm, source, *given)
+
+
+def check_sign(campaign: OpenCampaign, estimate: load_fit.LoadEstimate) -> None:
+    """Refuse a load that surely weighs less than nothing: what counts as bare carried it."""
+    mass, reach = float(estimate.phi[9]), load_fit.REACH * float(estimate.sigma[9])
+    if mass + 2.0 * reach < 0.0:
+        doubt = "the runs with and without the load seem to be exchanged; check `loaded` of each [[run]], or its log"
+        sentence = f"run: the load's mass comes out as {mass:.3g} ± {reach:.2g} kg, so {doubt}"
+        raise InvalidCampaign(campaign.folder / FILE, [sentence])
 
 
 def compared(

@@ -31,6 +31,7 @@ LOST = 2.0  # gap below which total least squares may come out along any of seve
 CURED = 1.5  # by how much leaving out faint parameters must raise the gap: a weak drive's gap hardly feels it
 STEPS = 20  # reweightings; three to six are usual
 FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0
+ROUNDS, BELIEF = 6, 0.3  # of Gauss-Newton; how far gains may be from those believed, relative deviation
 SETTLED = 1e-10  # relative change of the noise that ends them
 ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
 PART = 1e-3  # of what a thinned row is made of, that may be left out
@@ -356,6 +357,33 @@ def known_load_fit(system: GainSystem) -> GainFit:
     n = len(system.names)
     gains = _all_terms(system, used, x[n:-1] * scale)
     return _gain_fit(system, "least squares", x[:n], gains, _residual_noise(system, triangles, x), None)
+
+
+@one_blas_thread()
+def scaled_noise(system: GainSystem) -> FloatArray:
+    """Residual of each drive's torque as believed, y_j ≈ f_j (W_j χ + w_j) with f_j near 1, (n_drives,).
+
+    Gauss-Newton in χ and f. Signals being on the left, their noise biases nothing; the belief in f keeps drives whose
+    gain the data do not determine.
+    """
+    y, f, drives = system.V @ system.prior, np.ones(len(system.laws)), list(system.drives)
+    own = system.drive[:, None] == np.arange(len(system.laws))
+    model, noise = system.known, _prior_noise(system)
+    chi = np.zeros(len(system.names))
+    for _ in range(ROUNDS):
+        s = noise[system.drive]
+        J = np.column_stack([system.W * f[system.drive, None], own[:, drives] * model[:, None]]) / s[:, None]
+        belief = np.eye(J.shape[1])[len(chi) :] / BELIEF
+        A, r = np.vstack([J, belief]), np.append((y - f[system.drive] * model) / s, (1.0 - f[drives]) / BELIEF)
+        norms = np.linalg.norm(A, axis=0)
+        norms[norms == 0.0] = 1.0
+        step = np.linalg.lstsq(A / norms, r, rcond=SAME)[0] / norms
+        chi, f[drives] = chi + step[: len(chi)], f[drives] + step[len(chi) :]
+        model = system.W @ chi + system.known
+        left = y - f[system.drive] * model
+        noise = np.sqrt([np.mean(left[own[:, j]] ** 2) if j in drives else np.nan for j in range(len(f))])
+        noise = np.maximum(noise, 1e-13 * np.linalg.norm(y))
+    return np.asarray(noise)
 
 
 def prior_fit(system: GainSystem) -> Estimate:

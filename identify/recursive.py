@@ -41,6 +41,7 @@ class Recursive:
     run="int: n_points",
     sample="int: n_points",
     values="n_points n_params",
+    sigma="n_points n_params",
     eigenvalues="n_points n_params",
 )
 class Recursion:
@@ -52,6 +53,7 @@ class Recursion:
     run: IntArray  # (n_points,): of the update's rows
     sample: IntArray  # (n_points,), within its run
     values: FloatArray  # (n_points, n_params)
+    sigma: FloatArray  # (n_points, n_params): square roots of the diagonal of P
     eigenvalues: FloatArray  # (n_points, n_params): of P, descending
 
 
@@ -134,7 +136,7 @@ def rls(
     ends = np.append(np.flatnonzero((labels[1:] != labels[:-1]).any(axis=1)) + 1, len(labels)).astype(np.int64)
     sigma = np.ones(len(regression)) if sigma is None else np.broadcast_to(sigma, len(regression))
     step = every or max(1, len(ends) // POINTS)
-    points: list[tuple[int, FloatArray, FloatArray]] = []
+    points: list[tuple[int, Recursive]] = []
     row = 0
     for first in range(0, len(ends), step):
         part = ends[first : first + step]
@@ -142,17 +144,18 @@ def rls(
         psi, y = _rows(state, regression.W[chosen], regression.y[chosen], sigma[chosen])
         state = _grouped(state, psi, y, part - row, forgetting)
         row = int(part[-1])
-        points.append((row - 1, state.values, eigenvalues(state)))
+        points.append((row - 1, state))
     counts = np.minimum(step * np.arange(1, len(points) + 1), len(ends))
-    last = [k for k, _, _ in points]
+    last = [k for k, _ in points]
     return Recursion(
         estimate=_estimate(regression, state, sigma, forgetting),
         state=state,
         updates=counts,
         run=labels[last, 0],
         sample=labels[last, 1],
-        values=np.array([values for _, values, _ in points]),
-        eigenvalues=np.array([spectrum for _, _, spectrum in points]),
+        values=np.array([each.values for _, each in points]),
+        sigma=np.array([np.linalg.norm(_root(each), axis=1) for _, each in points]),
+        eigenvalues=np.array([eigenvalues(each) for _, each in points]),
     )
 
 

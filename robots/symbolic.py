@@ -33,6 +33,7 @@ class ClosedForm:
     M: Matrix  # (n_joints, n_joints), rotors included
     c: Matrix  # (n_joints, 1), likewise g and friction
     g: Matrix
+    potential: Expression  # of gravity, without its constant; g is its gradient. The kinetic energy is ½ dqᵀ M dq
     friction: Matrix
     q: tuple[Expression, ...]
     dq: tuple[Expression, ...]
@@ -55,13 +56,15 @@ def closed_form(robot: Robot, kept: Collection[str] | None = None) -> ClosedForm
     weight = next(iter(constants))
     at = (q, dq, [0.0] * tree.n_joints)
     energies = energy_columns(replace(tree, gravity=tree.gravity / constants[weight]), at, algebra)
-    M, c, g = _rotor_matrix(robot, chi, algebra), sympy.zeros(len(q), 1), sympy.zeros(len(q), 1)
+    M, c, U = _rotor_matrix(robot, chi, algebra), sympy.zeros(len(q), 1), sympy.Integer(0)
+    g = sympy.zeros(len(q), 1)
     for k in [k for k in chi if k < len(energies)]:
         energy = sympy.sympify(energies[k])
         mass = sympy.hessian(energy, dq).applyfunc(_canonical)
         fall = _canonical(energy.subs(dict.fromkeys(dq, 0)))
         M += chi[k] * mass.applyfunc(_readable)
         c += chi[k] * _christoffel(mass, q, dq)
+        U += chi[k] * weight * _readable(sympy.expand(fall).as_independent(*q, as_Add=True)[1])
         g += chi[k] * weight * sympy.Matrix([_readable(sympy.diff(fall, x)) for x in q])
     friction = _friction(robot, chi, at, algebra)
     used = set().union(*(matrix.free_symbols for matrix in (M, c, g, friction)))
@@ -70,6 +73,7 @@ def closed_form(robot: Robot, kept: Collection[str] | None = None) -> ClosedForm
         M=M,
         c=c,
         g=g,
+        potential=U,
         friction=friction,
         q=q,
         dq=dq,
@@ -79,7 +83,7 @@ def closed_form(robot: Robot, kept: Collection[str] | None = None) -> ClosedForm
 
 
 def text(model: ClosedForm) -> str:
-    """Print a model, one equation a line; M by its upper triangle where it is symmetric."""
+    """Print a model and its energies, one equation a line; M by its upper triangle where it is symmetric."""
     n = len(model.q)
     lines = [f"{model.name}: M(q) ddq + c(q, dq) + g(q) + f(q, dq) = tau"]
     if model.constants:
@@ -91,7 +95,9 @@ def text(model: ClosedForm) -> str:
     ]
     for letter, vector in (("c", model.c), ("g", model.g), ("f", model.friction)):
         lines += ["", *(f"{letter}{i + 1} = {_written(vector[i])}" for i in range(n))]
-    return "\n".join([*lines, ""])
+    rows, v = sympy.Matrix(n, n, lambda i, j: sympy.Symbol(f"M{min(i, j) + 1}{max(i, j) + 1}")), sympy.Matrix(model.dq)
+    lines += ["", f"kinetic energy = {sympy.expand((v.T * rows * v)[0] / 2)}"] if symmetric else []
+    return "\n".join([*lines, f"potential energy = {_written(model.potential)}", ""])
 
 
 def _written(expression: Expression) -> str:

@@ -197,6 +197,7 @@ def recursions_data(compared: compare.Comparison) -> list[dict[str, Any]]:
             "units": list(history.estimate.units),
             "time": rounded(times(compared, history, scheme)),
             "values": rounded(history.values),
+            "sigma": rounded(history.sigma),
             "eigenvalues": rounded(history.eigenvalues),
         }
         for scheme, method, history in sorted(schemes, key=lambda entry: order[entry[0]])

@@ -30,6 +30,9 @@ from excitor.robots.robot import Robot
 
 def show_model(source: str, export: str | None, equations: bool, out: Path | None, as_json: bool) -> None:
     """Write code, equations or operation counts of a robot's model."""
+    if equations and (Path(source).suffix == ".json" or Path(source).is_dir()):
+        write(identified_equations(Path(source)), out, as_json)
+        return
     robot, warnings = model(source)
     for warning in warnings:
         echo_progress(warning)
@@ -349,6 +352,18 @@ def equations_code(robot: Robot) -> str:
     if not legend:
         return printed
     return printed + "\nwhere\n" + "".join(f"{name} = {form}\n" for name, form in legend)
+
+
+def identified_equations(path: Path) -> str:
+    """Write the closed form of an identified robot, with the values of its base parameters and their 95 % intervals."""
+    from excitor.experiments.model import read_model
+
+    found = read_model(path)
+    robot = found.own_robot()
+    regrouped = {name.removesuffix("R"): name for name, _ in base_legend(robot)}
+    rows = zip(found.names, found.values, found.sigma, found.units, strict=True)
+    values = [f"{regrouped.get(name, name)} = {x:.6g} ± {1.96 * sigma:.2g} {unit}" for name, x, sigma, unit in rows]
+    return "\n".join([equations_code(robot), f"identified, as {found.where} has it", *values, ""])
 
 
 def base_legend(robot: Robot) -> list[tuple[str, str]]:

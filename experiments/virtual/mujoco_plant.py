@@ -4,8 +4,8 @@ Only the robot's description and the servo's code are shared with the other plan
 `frictionloss`, a soft constraint that creeps at rest instead of sticking. Steps are first order in their length.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -53,20 +53,19 @@ def _follow(
     inputs = tuple(np.ascontiguousarray(x) for x in (forward, reference.q, reference.dq, np.zeros(forward.shape)))
     out, memory = np.zeros((7, *forward.shape)), np.array([np.zeros(n_joints), reference.dq[0]])
     tau, fade = forward[0] @ known.ungears, np.exp(-plant.h / controller.lag) if controller.lag > 0.0 else 0.0
-    fades = fade ** np.arange(plant.substeps + 1.0)[:, None]
+    between = 0.5 * (1.0 + fade) * fade ** np.arange(float(plant.substeps))[:, None]  # means over substeps
     for k in range(len(forward)):
         q, dq = plant.state()
-        if not (np.abs(dq) < LOST).all():  # neither is what is not a number
+        if not np.abs(dq).max() < LOST:  # neither is what is not a number
             return k, out
         target = command(gears, controller, inputs, k, controller.step, q, memory)
         plant.set_drives(q, dq)
         out[0, k], out[1, k], out[3, k], out[5, k], out[6, k] = q, dq, tau, memory[1], plant.warm
-        taus = target + fades * (tau - target)
-        for part, applied in enumerate(plant.applied(0.5 * (taus[:-1] + taus[1:]))):
+        for part, applied in enumerate(plant.applied(target + between * (tau - target))):
             plant.advance(applied, measure=part in {0, plant.substeps - 1})
             if part == 0:
                 out[2, k], out[4, k] = plant.acceleration, plant.felt
-        tau = taus[-1]
+        tau = target + fade**plant.substeps * (tau - target)
     return len(forward), out
 
 
@@ -77,6 +76,7 @@ class Gears(NamedTuple):
     ungears: FloatArray
 
 
+@cache
 def _servo_code() -> Any:
     from excitor.robots.kernel.compile import compiled
     from excitor.robots.kernel.steps import command
@@ -151,8 +151,10 @@ class MujocoPlant:
             raise ExcitorError(f"{robot.name}: MuJoCo does not take its bodies: {error}") from None
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
-        self.forces = self.data.qfrc_applied
+        self.forces, self.qpos, self.qvel = self.data.qfrc_applied, self.data.qpos, self.data.qvel
         self.dof = np.array([self.model.joint(f"j{j}").dofadr[0] for j in self.at.free], dtype=np.int64)
+        self.dampings = self.model.dof_damping, self.model.tendon_damping
+        self.losses = self.model.dof_frictionloss, self.model.tendon_frictionloss
         # MuJoCo lists dry friction by degree of freedom, then by tendon
         self.listed = np.concatenate([np.argsort(self.dof), np.arange(len(self.dof), len(self.at.directions))])
         self.motors = [self.at.find(row) for row in known.gears]
@@ -160,24 +162,24 @@ class MujocoPlant:
         self.to_joints = np.linalg.pinv(self.at.joints.T)  # torques
         self.from_motors = known.gears @ self.at.joints
         self.felt = np.zeros(robot.n_joints)
-        self.warm = known.temperature.copy()
+        self.warm, self.loses = known.temperature.copy(), bool(known.loss.any())
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Read the joints' positions and velocities."""
-        return self.start + self.at.joints @ self.data.qpos[self.dof], self.at.joints @ self.data.qvel[self.dof]
+        return self.start + self.at.joints @ self.qpos[self.dof], self.at.joints @ self.qvel[self.dof]
 
     def set_drives(self, q: FloatArray, dq: FloatArray) -> None:
         """Set damping, dry friction and torques of the drives for the next control step, and warm them."""
         damping, dry, self.torque, rubbed = self.friction.act(q, dq, self.warm)
-        known, model, n = self.known, self.model, len(self.dof)
-        if known.loss.any():
+        known, n = self.known, len(self.dof)
+        if self.loses:
             carried = self.felt @ known.ungears
             lost = np.where(carried * (known.gears @ dq) > 0.0, known.loss[:, 0], known.loss[:, 1]) * np.abs(carried)
             for (row, multiple), share in zip(self.motors, lost, strict=True):
                 dry[row] += abs(multiple) * share
         damping[self.stuck] = _HELD
-        model.dof_damping[self.dof], model.dof_frictionloss[self.dof] = damping[:n], dry[:n]
-        model.tendon_damping[: len(dry) - n], model.tendon_frictionloss[: len(dry) - n] = damping[n:], dry[n:]
+        self.dampings[0][self.dof], self.dampings[1][: len(dry) - n] = damping[:n], damping[n:]
+        self.losses[0][self.dof], self.losses[1][: len(dry) - n] = dry[:n], dry[n:]
         self.damping, self.dry = damping, self.listed[dry[self.listed] > 0.0]
         heat = known.heat * np.abs(rubbed * dq)
         self.warm = self.warm + self.step * (heat - known.relief * (self.warm - known.ambient))
@@ -189,12 +191,13 @@ class MujocoPlant:
     def advance(self, applied: FloatArray, measure: bool = True) -> None:
         """Advance by one step under forces along θ; find accelerations, and the torques that the links take."""
         data, at = self.data, self.at
-        before = data.qvel[self.dof] if measure else None
         self.forces[self.dof] = applied
-        self.mujoco.mj_step(self.model, data)
-        if before is None:
+        if not measure:
+            self.mujoco.mj_step(self.model, data)
             return
-        after = data.qvel[self.dof]
+        before = self.qvel[self.dof]
+        self.mujoco.mj_step(self.model, data)
+        after = self.qvel[self.dof]
         held = -self.damping * (at.directions @ after)
         held[self.dry] += data.efc_force[data.ne : data.ne + data.nf]
         self.acceleration = at.joints @ (after - before) / self.h
@@ -209,50 +212,75 @@ class Friction:
         for term in terms:
             if term.model not in _KINDS:
                 raise ExcitorError(f"friction {term.parameter!r} is {term.model}, which is not simulated in MuJoCo")
-        self.F, self.at, self.lost = chi[list(layout(robot).friction_columns)], at, warmth(truth)
-        self.kind, self.ambient = np.array([_KINDS.index(term.model) for term in terms]), truth.settings.ambient
-        self.senses, self.acts = (np.array([getattr(t, k) for t in terms]).reshape(-1, n) for k in ("senses", "acts"))
-        self.width, self.scale = (np.array([getattr(t, k) or 1.0 for t in terms]) for k in ("width", "scale"))
-        self.seat = np.array([np.argmax(np.abs(term.acts)) for term in terms], dtype=np.int64)
+        F, kind = chi[list(layout(robot).friction_columns)], np.array([_KINDS.index(t.model) for t in terms], np.int64)
+        senses, acts = (np.array([getattr(t, k) for t in terms]).reshape(-1, n) for k in ("senses", "acts"))
+        width, scale = (np.array([getattr(t, k) or 1.0 for t in terms]) for k in ("width", "scale"))
+        seat = np.array([np.argmax(np.abs(term.acts)) for term in terms], dtype=np.int64)
         places = [at.find(term.senses) for term in terms]
-        self.row, multiple = np.array([r for r, _ in places], dtype=np.int64), np.array([x for _, x in places])
-        resists = (self.kind < _OFFSET) & (self.F >= 0.0) & np.isclose(self.acts, self.senses).all(axis=1)
-        speed = np.abs(self.senses) @ np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
-        dry = resists & (self.kind > 0) & (self.width <= _DRY * speed)
+        row, multiple = np.array([r for r, _ in places], dtype=np.int64), np.array([x for _, x in places])
+        resists = (kind < _OFFSET) & (F >= 0.0) & np.isclose(acts, senses).all(axis=1)
+        speed = np.abs(senses) @ np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
+        dry = resists & (kind > 0) & (width <= _DRY * speed)
         damps = resists & ~dry  # all else acts as a torque
-        self.viscous, self.resists = self.kind == 0, self.kind < _OFFSET
-        self.sizes = [(k, size) for i, size in _SIZES.items() if len(k := np.flatnonzero(self.kind == i))]
-        along = self.row == np.arange(len(at.directions))[:, None]  # of the terms, (n_directions, n_terms)
+        along = row == np.arange(len(at.directions))[:, None]  # of the terms, (n_directions, n_terms)
         self.to_damping, self.to_dry = along * damps * multiple**2, along * dry * np.abs(multiple)
-        self.to_torque = -np.where(dry | damps, 0.0, 1.0)[:, None] * self.acts @ at.joints
+        self.to_torque = -np.where(dry | damps, 0.0, 1.0)[:, None] * acts @ at.joints
+        factors = np.column_stack([F, width, scale, warmth(truth), np.full(len(F), truth.settings.ambient)])
+        self.terms = (kind, senses, acts, factors, seat, self.to_damping, self.to_dry, self.to_torque)
+        self.code = _friction_code()
 
     def act(
         self, q: FloatArray, dq: FloatArray, warm: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Find damping and dry friction by direction, torques of what is neither, and all friction by joint."""
-        p, v = self.scale * (self.senses @ q), self.senses @ dq
-        F = self.F * np.maximum(COOLEST, 1.0 - self.lost * (warm[self.seat] - self.ambient))
-        speed = np.maximum(np.abs(v), 1e-12)
-        size, turned = np.ones(len(v)), np.tanh(speed / self.width)
-        for terms, size_of in self.sizes:
-            size[terms] = size_of(p[terms], speed[terms], self.scale[terms])
-        turned[self.viscous] = 1.0
-        g = size * np.where(self.resists, np.sign(v) * turned, 1.0)
-        chord = np.where(self.viscous, 1.0, size * turned / speed)
-        damping, dry = self.to_damping @ (F * chord), self.to_dry @ (F * size)
-        torque = (F * g) @ self.to_torque
-        return damping, dry, torque, (F * g) @ self.acts
+        n_directions, n_joints = len(self.to_damping), len(q)
+        found = (np.zeros(n_directions), np.zeros(n_directions), np.zeros(self.to_torque.shape[1]), np.zeros(n_joints))
+        self.code(self.terms, (q, dq, warm), *found)
+        return found
+
+
+@cache
+def _friction_code() -> Any:
+    from excitor.robots.kernel.compile import compiled
+
+    @compiled
+    def rub(terms, state, damping, dry, torque, rubbed):  # type: ignore[no-untyped-def]
+        kinds, senses, acts, factors, seats, to_damping, to_dry, to_torque = terms
+        q, dq, warm = state
+        for i in range(len(kinds)):
+            F, width, scale, lost, ambient = factors[i]
+            p, v, kind = 0.0, 0.0, kinds[i]
+            for j in range(len(q)):
+                p += scale * senses[i, j] * q[j]
+                v += senses[i, j] * dq[j]
+            F *= max(COOLEST, 1.0 - lost * (warm[seats[i]] - ambient))
+            speed = max(abs(v), 1e-12)
+            size, turned = 1.0, np.tanh(speed / width)
+            if kind == 0:
+                size, turned = speed, 1.0
+            elif kind == 2:
+                size = np.exp(-speed / scale)
+            elif kind == 3:
+                size = np.sqrt(speed)
+            elif kind == 5:
+                size = np.sin(p)
+            elif kind == 6:
+                size = np.cos(p)
+            chord = F if kind == 0 else F * size * turned / speed
+            g = F * size * (np.sign(v) * turned if kind < _OFFSET else 1.0)
+            for r in range(len(damping)):
+                damping[r] += to_damping[r, i] * chord
+                dry[r] += to_dry[r, i] * F * size
+            for r in range(len(torque)):
+                torque[r] += g * to_torque[i, r]
+            for j in range(len(q)):
+                rubbed[j] += g * acts[i, j]
+
+    return rub
 
 
 _KINDS = ("viscous", "coulomb", "stribeck", "sqrt", "offset", "ripple-sin", "ripple-cos")
 _OFFSET = _KINDS.index("offset")  # terms before it oppose the motion
-_SIZES: dict[int, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]] = {  # by kind; 1 of the others
-    0: lambda _, speed, __: speed,
-    2: lambda _, speed, scale: np.exp(-speed / scale),
-    3: lambda _, speed, __: np.sqrt(speed),
-    5: lambda angle, _, __: np.sin(angle),
-    6: lambda angle, _, __: np.cos(angle),
-}
 
 
 def model_text(robot: Robot, chi: FloatArray, at: Coordinates, step: float) -> str:

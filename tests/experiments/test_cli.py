@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import excitor as ex
 from excitor.experiments.cli import app, main
 
 HEAVY = ("cvxpy", "pymoo", "sympy", "numba", "plotly", "scipy", "numpy", "pandas", "matplotlib")
@@ -194,6 +196,19 @@ def test_equations_of_a_small_arm():
     assert "M11 = " in out
     assert "g2 = MX2R*g*sin(q2)" in out
     assert "MX2R = MX2 + 0.45 M3" in out
+    assert "kinetic energy = M11*dq1**2/2 + M12*dq1*dq2" in out
+
+
+def test_equations_of_an_identified_arm_have_its_numbers(tmp_path):
+    robot = ex.load_robot("rotradi")
+    t, w = np.arange(0.0, 20.0, 0.01)[:, None], np.array([0.9, 1.7, 2.6])
+    motion = ex.Motion(np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t))
+    tau = ex.inverse_dynamics(robot, motion) + 0.01 * np.random.default_rng(0).normal(size=motion.q.shape)
+    ex.fit(ex.Samples("run", motion, tau, 100.0, robot=robot), consistent=False).save(tmp_path / "model.json")
+    out = run("robots", str(tmp_path / "model.json"), "--equations").stdout
+    assert "ZZ1R*" in out or "+ ZZ1R" in out
+    assert re.search(r"^ZZ1R = 3\.2\d+ ± 0\.00\d+ kg m2$", out, re.MULTILINE)
+    assert re.search(r"^Fc3 = 1\.73\d* ± ", out, re.MULTILINE)
 
 
 def test_counts_show_that_the_energy_model_is_smaller():

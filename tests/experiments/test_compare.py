@@ -115,6 +115,7 @@ def test_recursions_of_schemes_end_at_their_estimates_with_eigenvalues_that_only
         assert np.abs((values[-1] - answer.estimate.values) / answer.estimate.sigma).max() < 0.05
         assert (np.diff(spectrum[:, 0]) <= 1e-5 * spectrum[:-1, 0]).all(), "largest eigenvalues rise"
         assert spectrum[-1, 0] < 1e-3 * spectrum[0, 0]
+        np.testing.assert_allclose(np.square(one["sigma"]).sum(axis=1), spectrum.sum(axis=1), rtol=1e-4)
         lasting = sum(len(run) / run.sample_rate_hz for run in compared.prepared.problem.runs)
         assert 0.0 < one["time"][0] < one["time"][-1] <= lasting * (1.0 + 1e-9)
         assert one["time"][-1] > 0.95 * lasting

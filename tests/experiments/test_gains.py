@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from benchmarks import methods
 from excitor.design.criteria import GainModel
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.gains import identify_gains
+from excitor.experiments.gains import identify_gains, with_ripple
 from excitor.experiments.init import begin
 from excitor.experiments.plan import gain_criterion, planned_runs, run_problem
 from excitor.experiments.setup import set_up
@@ -48,6 +49,32 @@ def test_a_hexapods_gains_come_out_of_plain_logs(logs):
     assert np.abs(found.errors).max() < 1.0
     assert (np.abs(found.errors) <= 3.5 * found.sigma).all()
     assert found.sigma.max() < 0.5
+
+
+def test_ripple_is_modelled_where_motors_turn_often_enough_to_tell_it():
+    robot, sliding = ex.load_robot("ur10"), ex.load_robot(methods.HEXAPOD_FILE)  # geared by 101, and not at all
+    q = np.sin(np.linspace(0.0, 2.0 * np.pi, 100)[:, None]) * [0.0, 0.05, 0.2, 1.0, 0.0, 0.0]  # 0, 1.6, 6.4, 32 turns
+    moves = [SimpleNamespace(motion=ex.Motion(q, q, q))]
+    more = with_ripple(robot, moves)
+    added = more.drive.friction[len(robot.drive.friction) :]
+    assert [term.parameter for term in added] == ["ripple sin 3", "ripple cos 3", "ripple sin 4", "ripple cos 4"]
+    np.testing.assert_array_equal([term.senses for term in added], robot.drive.motor_from_joint[[2, 2, 3, 3]])
+    assert with_ripple(more, moves).drive.friction == more.drive.friction, "the file's own is enough"
+    far = [SimpleNamespace(motion=ex.Motion(100.0 * q, q, q))]
+    assert with_ripple(sliding, far).drive.friction == sliding.drive.friction, "nothing turns"
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_noise_is_not_taken_for_a_delay(copied, late):
+    """Signals, a fifth of them noise, that are `late` samples of 4 ms behind their motion."""
+    rng = np.random.default_rng(1)
+    for path in copied.glob("*.csv"):
+        table, head = np.loadtxt(path, delimiter=",", skiprows=1), path.read_text("utf-8").partition("\n")[0]
+        signal = np.roll(table[:, 7:], late, axis=0)
+        table[:, 7:] = signal + 0.2 * signal.std(axis=0) * rng.normal(size=signal.shape)
+        np.savetxt(path, table, delimiter=",", header=head, comments="", fmt="%.9g")
+    found = identify_gains(open_campaign(copied))
+    assert found.read.delay == pytest.approx(0.004 * late, abs=0.0007)
 
 
 def test_a_polynomial_law_of_currents_is_identified_with_its_terms(copied, logs):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from excitor.experiments.payload import (
     PayloadRuns,
     answer_of,
     answer_sentence,
+    check_sign,
     compared,
     estimated,
     from_base,
@@ -291,6 +293,27 @@ def test_a_load_is_stale_when_the_arms_model_has_changed(tmp_path):
     assert state().state == "up to date"
     prior.write_text("{ }", "utf-8")
     assert (state().state, state().reason) == ("stale", "model.json of the arm changed since")
+
+
+@pytest.mark.parametrize(("mass", "refused"), [(-8.0, True), (-0.1, False), (8.0, False)])
+def test_a_load_that_surely_weighs_less_than_nothing_was_on_in_the_other_runs(tmp_path, mass, refused):
+    campaign, estimate = (
+        SimpleNamespace(folder=tmp_path),
+        SimpleNamespace(phi=np.full(10, mass), sigma=np.full(10, 0.1)),
+    )
+    with pytest.raises(ExcitorError, match="-8 ± 0.2 kg, so .* exchanged") if refused else nullcontext():
+        check_sign(campaign, estimate)
+
+
+@pytest.mark.slow
+def test_exchanged_runs_are_refused_in_a_sentence(tmp_path):
+    pytest.importorskip("mujoco", reason="mujoco is not installed: pip install 'excitor[mujoco]'")
+    _loads.write_cell(tmp_path, _loads.UR10, 3)
+    text = (tmp_path / "campaign.toml").read_text("utf-8").replace("loaded = true", "loaded = later")
+    text = text.replace("loaded = false", "loaded = true").replace("loaded = later", "loaded = false")
+    (tmp_path / "campaign.toml").write_text(text, "utf-8")
+    with pytest.raises(InvalidCampaign, match="the runs with and without the load seem to be exchanged"):
+        identify_payload(open_campaign(tmp_path))
 
 
 @pytest.mark.slow

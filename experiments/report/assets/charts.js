@@ -825,9 +825,12 @@ const Charts = (() => {
   function recursion(box, recursions, parameters) {
     const link = Chart.group(range(recursions.flatMap(({ time: moments }) => moments)));
     Chart.fill(box, parameters.map(({ name, unit }) => {
-      const marks = recursions.flatMap(({ scheme, names, time: x, values }, k) => names.includes(name)
-        ? [{ kind: 'line', name: scheme, named: true, css: `k-p${k % 5}`, x, values: { y: values.map(row => row[names.indexOf(name)]) } }] : []);
-      const late = range(marks.flatMap(({ values: { y } }) => y.slice(Math.floor(0.5 * y.length))));
+      const marks = recursions.flatMap(({ scheme, names, time: x, values, sigma }, k) => {
+        const n = names.indexOf(name), end = sign => values.map((row, i) => row[n] + sign * 1.96 * sigma[i][n]);
+        return n < 0 ? [] : [...k ? [] : [{ kind: 'band', name: `${scheme} ±`, x, values: { low: end(-1), high: end(1) } }],
+          { kind: 'line', name: scheme, named: true, css: `k-p${k % 5}`, x, values: { y: values.map(row => row[n]) } }];
+      });
+      const late = range(marks.flatMap(({ values: { y = [] } }) => y.slice(Math.floor(0.5 * y.length))));
       return { name, what: unit, link, least: 220, x: { span: link.whole, unit: 's' }, rows: [{ height: 120, y: late ? { span: roomy(late) } : {}, marks }] };
     }));
   }
