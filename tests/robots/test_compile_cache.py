@@ -130,8 +130,14 @@ def test_without_user_numbers_the_shared_temporary_folder_is_no_candidate(monkey
     assert without == named[:-1]
 
 
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    """Compile anew, whatever an earlier run has left."""
+    monkeypatch.setattr(kernel, "_cache_folder", lambda: str(tmp_path))
+
+
 @pytest.mark.skipif(numba.version_info.short > kernel._TRIED, reason="numba is later than any that was tried")
-def test_functions_for_compiled_callers_get_no_machine_code_but_are_cached_for_them():
+def test_functions_for_compiled_callers_get_no_machine_code_but_are_cached_for_them(empty_cache):
     @kernel.inner
     def half(x):
         return 0.5 * x
@@ -147,7 +153,7 @@ def test_functions_for_compiled_callers_get_no_machine_code_but_are_cached_for_t
 
 
 @pytest.mark.skipif(numba.version_info.short > kernel._TRIED, reason="numba is later than any that was tried")
-def test_an_operators_signature_is_found_once_and_numba_is_left_as_it_was(monkeypatch):
+def test_an_operators_signature_is_found_once_and_numba_is_left_as_it_was(monkeypatch, empty_cache):
     from excitor.robots.kernel import contained
 
     asked, find = [], contained._find_signature
