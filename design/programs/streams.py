@@ -13,24 +13,24 @@ from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import ProgramError, Stretch, file_in, file_text
 
-PATIENCE = 5.0  # s
 STILL = 1.0  # s that the robot stands between two stretches
 Client = TypeVar("Client")
 Row = tuple[str, int, int, int, Any]  # stretch, part of it, the part's mark, number of the control step, axes
 
 
 @contextmanager
-def socket_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Connect two sockets over UDP in this process; what one sends the other receives."""
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far,
-    ):
-        for end in (near, far):
-            end.bind(("127.0.0.1", 0))
-            end.settimeout(PATIENCE)
-        near.connect(far.getsockname())
+def socket_pair(addresses: bool = False) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Connect two sockets in this process; what one sends the other receives at once. Those of UDP have addresses."""
+    if addresses or not hasattr(socket, "AF_UNIX"):
+        near, far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        near.bind(("127.0.0.1", 0))
         far.connect(near.getsockname())
+        near.connect(far.getsockname())
+    else:
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with near, far:
+        near.setblocking(False)
+        far.setblocking(False)
         yield near, far
 
 

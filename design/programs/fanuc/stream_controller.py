@@ -1,4 +1,4 @@
-"""Run the TP program of a stream, and the distributed client, against a controller over loopback UDP.
+"""Run the TP program of a stream, and the distributed client, against a controller over sockets of this process.
 
 `J519Robot` is the FANUC controller's side of Stream Motion on a virtual clock.
 """
@@ -153,7 +153,7 @@ class J519Robot:
 
 
 def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = None) -> None:
-    """Exchange packets of client and controller over UDP, period by period, until the client is done."""
+    """Exchange packets of client and controller, period by period, until the client is done."""
     with socket_pair() as (near, far):
         _deliver(client.start(robot.now), near, far, robot, client)
         sent, lost, mishaps = 0, 0, Mishaps(robot.machine.events)

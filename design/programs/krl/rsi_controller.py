@@ -1,4 +1,4 @@
-"""Run KRL programs that move by RSI: the package's own server answers over loopback, on a virtual clock.
+"""Run KRL programs that move by RSI: the package's own server answers over sockets of this process, on a virtual clock.
 
 `RsiRobot` is a fake KUKA controller with RSI: it reads its configuration, sends packets and follows the answers.
 """
@@ -115,7 +115,7 @@ class RsiKrlRobot(KrlRobot):
                 self.halted = server.reason
                 raise ProgramHalt
             _check_limits(robot)
-        except (Break, OSError) as problem:  # a loopback that does not deliver is a finding as well
+        except (Break, OSError) as problem:  # a socket that does not deliver is a finding as well
             raise Fault(str(problem)) from None
         passed: list[StretchName] = [name for name in Stretches if any(row[0] == name for row in self.rows)]
         self.events += [*passed, "log off"]
@@ -201,7 +201,7 @@ class RsiRobot:
 
 
 def _converse(robot: RsiRobot, server: RsiServer, machine: Machine) -> list[_Row]:
-    """Exchange packets in lock-step over loopback until the server ends the motion, or has stopped for a while."""
+    """Exchange packets in lock-step until the server ends the motion, or has stopped for a while."""
     rows: list[_Row] = []
     mishaps, lost, stopped = Mishaps(machine.events), 0, 0
     with socket_pair() as (ours, theirs):

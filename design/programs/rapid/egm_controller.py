@@ -146,8 +146,7 @@ class GuidedCell(Cell):
 @contextmanager
 def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
     """Connect a client to a controller over UDP, both in this thread; yield a function from packet to answer."""
-    with socket_pair() as (here, there):
-        here.setblocking(False)
+    with socket_pair(addresses=True) as (here, there):
 
         def exchange(packet: bytes) -> bytes | None:
             here.send(packet)
